@@ -1,0 +1,122 @@
+"""What a broker wants done. A driver carries effects out in the order given."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gravitate.broker.messages import Frame
+from gravitate.model.events import Batch
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Write `frame` to a connection that is open."""
+
+    peer: str
+    connection: int
+    frame: Frame
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Hand `batch` to the client of `session` at `qos`.
+
+    At QoS 1 the events are numbered from `sequence` (from 1 per session, consecutive) and stay
+    with the session until `ClientAcknowledged`; at QoS 0 `sequence` is 0."""
+
+    session: str
+    batch: Batch
+    qos: int
+    sequence: int
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """The next `count` publications at QoS 1 of this session, in order, are accepted."""
+
+    session: str
+    count: int
+
+
+class SubscriptionSettled(msgspec.Struct, frozen=True):
+    """From now on every matching publication reaches the client."""
+
+    session: str
+    name: str
+
+
+class AdvertisementSettled(msgspec.Struct, frozen=True):
+    """Every subscription that the advertisement concerns is known here."""
+
+    session: str
+    name: str
+
+
+class HoldReading(msgspec.Struct, frozen=True):
+    """Stop (or go on) reading from the client: the network cannot take more for now."""
+
+    session: str
+    hold: bool
+
+
+class CloseSession(msgspec.Struct, frozen=True):
+    """End the session; `reason` is one of the `CloseReason` names below."""
+
+    session: str
+    reason: str
+
+
+TAKEN_OVER = "taken-over"
+OVERLOADED = "overloaded"
+STOPPING = "stopping"
+
+
+class OpenLink(msgspec.Struct, frozen=True):
+    """Try once to connect to `peer`; answer with `LinkOpened` or `LinkClosed`."""
+
+    peer: str
+
+
+class CloseLink(msgspec.Struct, frozen=True):
+    peer: str
+    connection: int
+    reason: str
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """`TimerFired(key)` at time `at` (seconds); a timer of the same key is replaced."""
+
+    key: str
+    at: float
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Bring the batch to stable storage, then answer `Persisted(token)`."""
+
+    token: int
+    batch: Batch
+
+
+class Warn(msgspec.Struct, frozen=True):
+    """Something an operator should read once."""
+
+    origin: str
+    text: str
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The stop that was asked for is complete; the broker takes no more inputs."""
+
+
+Effect = (
+    Send
+    | Deliver
+    | Accept
+    | SubscriptionSettled
+    | AdvertisementSettled
+    | HoldReading
+    | CloseSession
+    | OpenLink
+    | CloseLink
+    | SetTimer
+    | Persist
+    | Warn
+    | Stopped
+)

@@ -1,0 +1,140 @@
+"""What a broker is told. A driver collects inputs and hands them over as a batch.
+
+Sessions are named by the client's id. A connection is a number that the driver chose and never
+uses again; a link outlives its connections.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gravitate.broker.messages import Frame
+from gravitate.model.events import Bodies
+from gravitate.model.filters import Filter
+
+
+class ClientConnected(msgspec.Struct, frozen=True):
+    """A client opened a session; one of the same id that is still open is taken over.
+
+    `incarnation` must grow with every connect of the client. A client that counts its own
+    publications (`counts=True`) keeps its incarnation over reconnects, so that what it sends
+    again is recognised. `window` is how many unacknowledged deliveries it takes."""
+
+    session: str
+    incarnation: int
+    window: int = 65535
+    counts: bool = False
+
+
+class ClientDisconnected(msgspec.Struct, frozen=True):
+    """The session ended; its subscriptions and advertisements go with it."""
+
+    session: str
+
+
+class ClientSubscribed(msgspec.Struct, frozen=True):
+    """The client wants events matching `filter`; a subscription of the same name is replaced."""
+
+    session: str
+    name: str
+    filter: Filter
+    qos: int = 0
+    no_local: bool = False
+
+
+class ClientUnsubscribed(msgspec.Struct, frozen=True):
+    session: str
+    name: str
+
+
+class ClientAdvertised(msgspec.Struct, frozen=True):
+    """The client says what it will publish; one of the same name is replaced."""
+
+    session: str
+    name: str
+    filter: Filter
+
+
+class ClientUnadvertised(msgspec.Struct, frozen=True):
+    session: str
+    name: str
+
+
+class ClientPublished(msgspec.Struct, frozen=True):
+    """Consecutive publications of one client, all of one quality of service.
+
+    `first_counter` is given by clients that count their own."""
+
+    session: str
+    bodies: Bodies
+    qos: int = 0
+    first_counter: int | None = None
+
+
+class ClientAcknowledged(msgspec.Struct, frozen=True):
+    """The client has every delivery up to and including `sequence`."""
+
+    session: str
+    sequence: int
+
+
+class ClientCongested(msgspec.Struct, frozen=True):
+    """The client's connection takes no more (or takes again) for now."""
+
+    session: str
+    congested: bool
+
+
+class LinkOpened(msgspec.Struct, frozen=True):
+    """A connection to `peer` exists; nothing has been said on it yet."""
+
+    peer: str
+    connection: int
+
+
+class LinkClosed(msgspec.Struct, frozen=True):
+    """The connection is gone, or could not be had (`connection=0`)."""
+
+    peer: str
+    connection: int
+
+
+class FrameReceived(msgspec.Struct, frozen=True):
+    peer: str
+    connection: int
+    frame: Frame
+
+
+class TimerFired(msgspec.Struct, frozen=True):
+    """The time asked for with `SetTimer` has come."""
+
+    key: str
+
+
+class Persisted(msgspec.Struct, frozen=True):
+    """What `Persist` asked for is on stable storage."""
+
+    token: int
+
+
+class StopRequested(msgspec.Struct, frozen=True):
+    """Stop in order: close sessions, take nothing new, empty the links, then say `Stopped`."""
+
+
+Input = (
+    ClientConnected
+    | ClientDisconnected
+    | ClientSubscribed
+    | ClientUnsubscribed
+    | ClientAdvertised
+    | ClientUnadvertised
+    | ClientPublished
+    | ClientAcknowledged
+    | ClientCongested
+    | LinkOpened
+    | LinkClosed
+    | FrameReceived
+    | TimerFired
+    | Persisted
+    | StopRequested
+)

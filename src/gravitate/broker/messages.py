@@ -1,0 +1,180 @@
+"""What brokers say to each other.
+
+A link carries *frames*. `Hello` opens a connection and tells what can be resumed; `Data` carries
+*messages* under consecutive sequence numbers with a cumulative acknowledgement; the rest keeps
+the connection alive or ends it. Messages are delivered once and in order whatever happens to
+connections; frames are not.
+
+`wire.peers` turns frames into bytes. Simulated links pass these objects as they are, so nobody
+may change one after sending it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+
+class Advertise(msgspec.Struct, frozen=True, tag="adv"):
+    """A publisher will publish events that match `filter`. Floods."""
+
+    advertisement: str
+    publisher: str
+    incarnation: int
+    filter: Filter
+    token: int
+    plane: int = 0
+
+
+class Unadvertise(msgspec.Struct, frozen=True, tag="unadv"):
+    """The advertisement ends. Floods."""
+
+    advertisement: str
+    token: int
+    plane: int = 0
+
+
+class Subscribe(msgspec.Struct, frozen=True, tag="sub"):
+    """Events that match `filter` are wanted behind the sender.
+
+    `anchor` is the broker the receiver should address them to, `path` the brokers the
+    subscription has come along, nearest to the subscriber first."""
+
+    subscription: str
+    filter: Filter
+    anchor: str
+    path: tuple[str, ...]
+    token: int
+    plane: int = 0
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, tag="unsub"):
+    """The subscription is no longer wanted behind the sender."""
+
+    subscription: str
+    token: int
+    plane: int = 0
+
+
+class Settled(msgspec.Struct, frozen=True, tag="settled"):
+    """Everything that followed from the receiver's message `token` has happened."""
+
+    token: int
+
+
+class SyncEnd(msgspec.Struct, frozen=True, tag="syncend"):
+    """After a reset link: all the sender knows of `what` has been said; what was not is gone."""
+
+    what: Literal["advertisements", "subscriptions"]
+
+
+class Congestion(msgspec.Struct, frozen=True, tag="congestion"):
+    """Broker `origin` has (no longer) a link that cannot keep up. Floods; publishers are held."""
+
+    origin: str
+    congested: bool
+
+
+class LockRequest(msgspec.Struct, frozen=True, tag="lock"):
+    """Move `move` asks for use of the receiver until the lease ends; never waits."""
+
+    move: str
+    exclusive: bool
+    lease_s: float
+    token: int
+
+
+class LockAnswer(msgspec.Struct, frozen=True, tag="locked"):
+    """Whether the lock was given."""
+
+    token: int
+    granted: bool
+
+
+class LockRelease(msgspec.Struct, frozen=True, tag="unlock"):
+    """Move `move` no longer needs the receiver."""
+
+    move: str
+
+
+class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
+    """A message of a mechanism to its counterpart at a neighbour; the body is its own."""
+
+    mechanism: str
+    body: msgspec.Raw | bytes
+
+
+class Publications(msgspec.Struct, frozen=True, tag="pub"):
+    """Events on their way; one batch is one publisher's."""
+
+    batches: list[Batch]
+
+
+Control = (
+    Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | Settled
+    | SyncEnd
+    | Congestion
+    | LockRequest
+    | LockAnswer
+    | LockRelease
+    | MechanismMessage
+)
+Message = Control | Publications
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """First frame in both directions on every connection.
+
+    `remembers` is the incarnation of the receiver that the sender last talked to (0: none) and
+    `received` the last sequence number it has from it: both sides resume when both remember."""
+
+    network: str
+    broker: str
+    incarnation: int
+    remembers: int
+    received: int
+    version: int = 1
+
+
+class Data(msgspec.Struct, frozen=True, tag="data"):
+    """Messages numbered from `sequence`; everything up to `acknowledged` has been received."""
+
+    sequence: int
+    acknowledged: int
+    messages: list[Message]
+
+
+class Acknowledge(msgspec.Struct, frozen=True, tag="ack"):
+    """Everything up to `acknowledged` has been received."""
+
+    acknowledged: int
+
+
+class Ping(msgspec.Struct, frozen=True, tag="ping"):
+    """Heartbeat; `sent_at` is the sender's clock and comes back untouched."""
+
+    sent_at: float
+
+
+class Pong(msgspec.Struct, frozen=True, tag="pong"):
+    """Answer to `Ping`."""
+
+    sent_at: float
+
+
+class Refusal(msgspec.Struct, frozen=True, tag="refuse"):
+    """Last frame before the sender closes: the name of the error, and a sentence."""
+
+    name: str
+    reason: str
+
+
+Frame = Hello | Data | Acknowledge | Ping | Pong | Refusal

@@ -1,0 +1,55 @@
+"""How traces, checkers and mechanisms watch a broker without being known to it.
+
+A broker calls every observer at each step of an event's way. The calls carry what happened, not
+samples of it; an observer that samples does so itself. With no observer the cost is one test of
+an empty tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+from gravitate.model.moves import Move, MoveOutcome
+
+
+class Observer:
+    """Override what you need; every method does nothing by default."""
+
+    def on_published(self, broker: str, batch: Batch, now: float) -> None:
+        """The first broker took the batch in."""
+
+    def on_hop(
+        self,
+        broker: str,
+        came_from: str | None,
+        batch: Batch,
+        local: Sequence[Sequence[str]],
+        links: Sequence[Sequence[str]],
+        now: float,
+    ) -> None:
+        """Each event was matched: `local[i]` are the sessions, `links[i]` the peers it goes to."""
+
+    def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
+        """The batch was handed to a session (after order and duplicate checks)."""
+
+    def on_dropped(self, broker: str, session: str, count: int, reason: str, now: float) -> None:
+        """Events for a session were discarded: duplicates, or QoS 0 to a client that is slow."""
+
+    def on_subscribed(
+        self, broker: str, session: str, subscription: str, filter: Filter, now: float
+    ) -> None:
+        """A local client subscribed."""
+
+    def on_settled(self, broker: str, session: str, subscription: str, now: float) -> None:
+        """A local client's subscription must be served from now on."""
+
+    def on_unsubscribed(self, broker: str, session: str, subscription: str, now: float) -> None:
+        """A local client's subscription ended."""
+
+    def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
+        """A link changed: `up`, `resumed`, `reset`, `down`."""
+
+    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
+        """A proposed move ended."""

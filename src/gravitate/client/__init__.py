@@ -1,0 +1,1 @@
+"""The thin layer for applications written for Gravitate."""

@@ -1,0 +1,1 @@
+"""Files people write: networks, scenarios, plans. Read, validated, never executed."""

@@ -1,0 +1,1 @@
+"""Which filters match an event."""

@@ -1,0 +1,1 @@
+"""What flows: values, events, filters, subscriptions, advertisements, moves."""

@@ -1,0 +1,185 @@
+"""Events and batches of them: what clients publish and brokers carry.
+
+An event is identified by its publisher, the publisher's incarnation and a counter that is
+consecutive per publisher. Brokers never carry events one by one: they carry a `Batch`, the
+events of one publisher in counter order, with one header for all and bodies that are sliced
+and passed on, never rebuilt. What a body looks like is not known here: `Bodies` is the
+interface, `PlainBodies` the implementation for simulators and tests, `wire` has the one over
+received bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+Value = float | int | str | bool
+"""An attribute's value. Text that reads as a number also compares as one (see `semantics`)."""
+
+Attributes = Mapping[str, Value]
+
+TOPIC = "topic"
+"""The attribute that holds an event's topic."""
+
+
+class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Network-wide name of one event."""
+
+    publisher: str
+    incarnation: int
+    counter: int
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event in the open: attributes (the topic among them) and an opaque payload."""
+
+    attributes: dict[str, Value]
+    payload: bytes = b""
+
+
+class Bodies(Protocol):
+    """The bodies of a batch's events, in order; immutable."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, indices: Sequence[int]) -> Bodies:
+        """The bodies at `indices` (ascending), sharing the underlying bytes."""
+        ...
+
+    def topics(self) -> Sequence[str | bytes]:
+        """One hashable key a body that determines its topic; cheap."""
+        ...
+
+    def attributes(self, wanted: frozenset[str]) -> Sequence[Attributes]:
+        """One mapping a body, holding at least the `wanted` attributes that the body has.
+
+        Parsing is lazy: what is not wanted need not be parsed."""
+        ...
+
+    def size_bytes(self) -> int:
+        """What the bodies weigh on a link."""
+        ...
+
+
+class PlainBodies:
+    """Bodies that are `Event` objects: for simulators, tests and clients of the core."""
+
+    __slots__ = ("events",)
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def select(self, indices: Sequence[int]) -> PlainBodies:
+        events = self.events
+        return PlainBodies([events[i] for i in indices])
+
+    def topics(self) -> Sequence[str | bytes]:
+        return [str(event.attributes.get(TOPIC, "")) for event in self.events]
+
+    def attributes(self, wanted: frozenset[str]) -> Sequence[Attributes]:
+        return [event.attributes for event in self.events]
+
+    def size_bytes(self) -> int:
+        return sum(32 * len(e.attributes) + len(e.payload) for e in self.events)
+
+
+class Batch:
+    """Events of one publisher in counter order, under one header that each hop may rewrite.
+
+    `counters` ascends; it is a `range` while nothing was left out. All events of a batch have
+    the same quality of service. `plane` is the control-plane version it is routed by, `covered`
+    the primary path it has come along (the first broker first), `published_at` when the first
+    broker took it in, in seconds.
+    """
+
+    __slots__ = (
+        "bodies",
+        "counters",
+        "covered",
+        "incarnation",
+        "plane",
+        "predecessors",
+        "published_at",
+        "publisher",
+        "qos",
+        "tether",
+        "trace_mark",
+    )
+
+    def __init__(
+        self,
+        publisher: str,
+        incarnation: int,
+        counters: Sequence[int],
+        bodies: Bodies,
+        qos: int = 0,
+        published_at: float = 0.0,
+        plane: int = 0,
+        covered: tuple[str, ...] = (),
+        trace_mark: int = 0,
+        tether: str | None = None,
+        predecessors: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self.publisher = publisher
+        self.incarnation = incarnation
+        self.counters = counters
+        self.bodies = bodies
+        self.qos = qos
+        self.published_at = published_at
+        self.plane = plane
+        self.covered = covered
+        self.trace_mark = trace_mark
+        self.tether = tether
+        self.predecessors = predecessors
+
+    def __len__(self) -> int:
+        return len(self.counters)
+
+    def __repr__(self) -> str:
+        return (
+            f"Batch({self.publisher!r}#{self.incarnation}, counters={list(self.counters)}, "
+            f"qos={self.qos}, covered={self.covered})"
+        )
+
+    def select(self, indices: Sequence[int]) -> Batch:
+        """The events at `indices` (ascending) under the same header."""
+        if len(indices) == len(self.counters):
+            return self
+        counters = self.counters
+        return Batch(
+            self.publisher,
+            self.incarnation,
+            [counters[i] for i in indices],
+            self.bodies.select(indices),
+            self.qos,
+            self.published_at,
+            self.plane,
+            self.covered,
+            self.trace_mark,
+            self.tether,
+            self.predecessors,
+        )
+
+    def stepped(self, broker: str) -> Batch:
+        """The same events with `broker` added to the path covered."""
+        return Batch(
+            self.publisher,
+            self.incarnation,
+            self.counters,
+            self.bodies,
+            self.qos,
+            self.published_at,
+            self.plane,
+            (*self.covered, broker),
+            self.trace_mark,
+            self.tether,
+            self.predecessors,
+        )
+
+    def ids(self) -> list[EventId]:
+        return [EventId(self.publisher, self.incarnation, counter) for counter in self.counters]

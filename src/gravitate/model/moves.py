@@ -1,0 +1,76 @@
+"""Moves: the one language in which both loops change the network.
+
+A move names its subject, where from and where to, why, and what it is predicted to gain and to
+cost. It is carried out by a protocol that loses nothing, and ends in a `MoveOutcome`.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class MoveOutcome(str, enum.Enum):
+    DONE = "done"
+    REFUSED = "refused"
+    ROLLED_BACK = "rolled back"
+
+
+class Rationale(msgspec.Struct, frozen=True):
+    """Why a move is proposed, with the figures it was decided on."""
+
+    reason: str
+    gain: float = 0.0
+    cost: float = 0.0
+    figures: dict[str, float] = {}
+
+
+class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
+    id: str
+    publisher: str
+    source: str
+    target: str
+    why: Rationale
+
+
+class ReassignSubscriber(msgspec.Struct, frozen=True, tag="reassign-subscriber"):
+    id: str
+    subscriber: str
+    source: str
+    target: str
+    why: Rationale
+
+
+class OpenLink(msgspec.Struct, frozen=True, tag="open-link"):
+    id: str
+    between: tuple[str, str]
+    why: Rationale
+
+
+class CloseLink(msgspec.Struct, frozen=True, tag="close-link"):
+    id: str
+    between: tuple[str, str]
+    why: Rationale
+
+
+class ExchangeLink(msgspec.Struct, frozen=True, tag="exchange-link"):
+    """The primary link `removed` gives way to `added`."""
+
+    id: str
+    removed: tuple[str, str]
+    added: tuple[str, str]
+    why: Rationale
+
+
+class RemapBrokers(msgspec.Struct, frozen=True, tag="remap-brokers"):
+    """Brokers take new places on the ring."""
+
+    id: str
+    places: dict[str, int]
+    why: Rationale
+
+
+Move = (
+    RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers
+)

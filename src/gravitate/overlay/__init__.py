@@ -1,0 +1,1 @@
+"""Shapes: the primary tree, overlay maps, the ring, coordinates."""

@@ -1,0 +1,1 @@
+"""The same brokers on sockets: peer links, MQTT, HTTP."""

@@ -1,0 +1,1 @@
+"""Many brokers on a virtual clock, with faults and checkers."""

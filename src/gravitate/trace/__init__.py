@@ -1,0 +1,1 @@
+"""What happened, as Arrow tables and Parquet files."""
