@@ -7,7 +7,7 @@
     +-- RemoteProtocolError   the other side broke the protocol (MQTT client or peer broker)
     |   +-- MqttError         carries the reason code to answer with
     |   +-- PeerError         carries the named error to answer a peer broker with
-    +-- LocalProtocolError    this side would break the protocol: a mistake in our code or a caller's
+    +-- LocalProtocolError    this side would break the protocol: our mistake or a caller's
 
 Expected outcomes are return values, not errors; a broken invariant asserts.
 """

@@ -71,6 +71,4 @@ class RemapBrokers(msgspec.Struct, frozen=True, tag="remap-brokers"):
     why: Rationale
 
 
-Move = (
-    RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers
-)
+Move = RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers
