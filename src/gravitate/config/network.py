@@ -1,10 +1,31 @@
-"""The network file: brokers, addresses, coordinates, primary links, routing, mechanisms."""
+"""The network file: brokers, addresses, coordinates, primary links, routing, mechanisms.
+
+Owns what such a file may say: its structs, reading with validation, and writing. A `Network`
+that `load` returns is sound: ids are valid and unique, no port is used twice, the primary links
+join all brokers without a cycle. What is wrong is a `FileError` that names file and line. What
+mechanisms mean is not known here; which exist is told by the caller.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+
+from gravitate.config.decode import decode, unknown_key
+from gravitate.config.toml import Document, parse, read, render_key, render_value
+from gravitate.overlay import tree
+from gravitate.overlay.coordinates import latency_ms
+
+BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Ids name files and stand in topics and tables, so they are plain."""
+
+EVERY_HOST = frozenset({"", "0.0.0.0", "::"})
+PORT_KINDS = ("mqtt", "peer", "http")
 
 
 class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +58,226 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     brokers: tuple[BrokerSpec, ...]
-    links: tuple[LinkSpec, ...]
+    links: tuple[LinkSpec, ...] = ()
     routing: Literal["content"] = "content"
     forwarding: Literal["S0"] = "S0"
     mechanisms: dict[str, dict[str, Any]] = {}
+
+
+def load(path: str | Path, known_mechanisms: Collection[str] = ()) -> Network:
+    """The network file at `path`, checked; a `FileError` names the line of what is wrong."""
+    return from_document(read(path), known_mechanisms)
+
+
+def loads(text: str, path: str = "", known_mechanisms: Collection[str] = ()) -> Network:
+    """The same from text; `path` is only used in errors."""
+    return from_document(parse(text, path), known_mechanisms)
+
+
+def from_document(document: Document, known_mechanisms: Collection[str] = ()) -> Network:
+    """The network that a TOML document describes.
+
+    A link without a latency between brokers with coordinates has their distance as latency."""
+    _check_mechanisms(document, known_mechanisms)
+    network = decode(document, Network)
+    _check_brokers(document, network)
+    _check_ports(document, network)
+    _check_links(document, network)
+    _check_tree(document, network)
+    return _with_distances(document, network)
+
+
+def save(network: Network, path: str | Path) -> None:
+    """Write the network file, whole or not at all."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.writing")
+    temporary.write_text(render(network), encoding="utf-8")
+    temporary.replace(target)
+
+
+def render(network: Network) -> str:
+    """The network as TOML; defaults are left out, `loads` gives the same network back."""
+    lines = [f"name = {render_value(network.name)}"]
+    lines.append(f"routing = {render_value(network.routing)}")
+    lines.append(f"forwarding = {render_value(network.forwarding)}")
+    for broker in network.brokers:
+        lines += ["", "[[brokers]]", *_rendered_fields(broker)]
+    for link in network.links:
+        lines += ["", "[[links]]", *_rendered_fields(link)]
+    for mechanism, parameters in network.mechanisms.items():
+        lines += ["", f"[mechanisms.{render_key(mechanism)}]"]
+        lines += [f"{render_key(key)} = {render_value(value)}" for key, value in parameters.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _rendered_fields(struct: msgspec.Struct) -> list[str]:
+    shown = []
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        # A latency of zero is written out: else the coordinates' distance would take its place.
+        if value == field.default and field.name != "latency_ms":
+            continue
+        if isinstance(value, msgspec.Struct):
+            default = field.default
+            value = {
+                part.name: getattr(value, part.name)
+                for part in msgspec.structs.fields(value)
+                if getattr(value, part.name) != getattr(default, part.name)
+            }
+        shown.append(f"{field.name} = {render_value(value)}")
+    return shown
+
+
+def _check_mechanisms(document: Document, known: Collection[str]) -> None:
+    sections = document.data.get("mechanisms", {})
+    if not isinstance(sections, dict):
+        raise document.error("'mechanisms' must be a table: write [mechanisms.NAME]", "mechanisms")
+    for name, parameters in sections.items():
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "this version has none"
+            raise document.error(
+                f"unknown mechanism '{name}' (known: {listed})", "mechanisms", name
+            )
+        if not isinstance(parameters, dict):
+            raise unknown_key(document, name, (), "mechanisms")
+
+
+def _check_brokers(document: Document, network: Network) -> None:
+    if not network.name:
+        raise document.error("'name' is empty: give the network a name", "name")
+    if not network.brokers:
+        raise document.error("a network needs at least one broker: add [[brokers]]", "brokers")
+    first_at: dict[str, int] = {}
+    dimensions = len(network.brokers[0].coordinates)
+    for index, broker in enumerate(network.brokers):
+        if not BROKER_ID.fullmatch(broker.id):
+            raise document.error(
+                f"broker id {broker.id!r} is not accepted: write letters, digits, '.', '_' and "
+                "'-', at most 64, the first a letter or digit",
+                "brokers",
+                index,
+                "id",
+            )
+        if broker.id in first_at:
+            line = document.line_of(("brokers", first_at[broker.id], "id"))
+            raise document.error(
+                f"duplicate broker id '{broker.id}': line {line} has it already",
+                "brokers",
+                index,
+                "id",
+            )
+        first_at[broker.id] = index
+        if not all(math.isfinite(value) for value in broker.coordinates):
+            raise document.error(
+                f"coordinates of '{broker.id}' must be finite numbers",
+                "brokers",
+                index,
+                "coordinates",
+            )
+        if len(broker.coordinates) != dimensions:
+            raise document.error(
+                f"'{broker.id}' has {len(broker.coordinates)} coordinates and "
+                f"'{network.brokers[0].id}' has {dimensions}: give all brokers the same number",
+                "brokers",
+                index,
+                "coordinates",
+            )
+
+
+def _check_ports(document: Document, network: Network) -> None:
+    users: dict[int, list[tuple[str, int, str]]] = {}
+    for index, broker in enumerate(network.brokers):
+        host = broker.address.host
+        for kind in PORT_KINDS:
+            port: int = getattr(broker.address, kind)
+            place = ("brokers", index, "address", kind)
+            if not 0 <= port <= 65535:
+                raise document.error(
+                    f"port {port} of '{broker.id}' is not accepted: write 1 to 65535, "
+                    "or 0 to not offer this",
+                    *place,
+                )
+            if port == 0:
+                continue
+            for other_host, other_index, other_kind in users.setdefault(port, []):
+                if host == other_host or host in EVERY_HOST or other_host in EVERY_HOST:
+                    line = document.line_of(("brokers", other_index, "address", other_kind))
+                    raise document.error(
+                        f"port {port} of '{broker.id}' ({kind}) is used by "
+                        f"'{network.brokers[other_index].id}' ({other_kind}, line {line})",
+                        *place,
+                    )
+            users[port].append((host, index, kind))
+
+
+def _check_links(document: Document, network: Network) -> None:
+    ids = {broker.id for broker in network.brokers}
+    first_at: dict[frozenset[str], int] = {}
+    for index, link in enumerate(network.links):
+        for end, broker in enumerate(link.between):
+            if broker not in ids:
+                raise document.error(
+                    f"link to unknown broker '{broker}'", "links", index, "between", end
+                )
+        one, other = link.between
+        if one == other:
+            raise document.error(f"'{one}' is linked to itself", "links", index, "between")
+        pair = frozenset(link.between)
+        if pair in first_at:
+            line = document.line_of(("links", first_at[pair], "between"))
+            raise document.error(
+                f"'{one}' and '{other}' are linked twice: line {line} has the link already",
+                "links",
+                index,
+                "between",
+            )
+        first_at[pair] = index
+        for key in ("latency_ms", "bandwidth_bytes_per_s"):
+            value: float = getattr(link, key)
+            if not (math.isfinite(value) and value >= 0):
+                raise document.error(
+                    f"'{key}' is {value}, which is not accepted: write a number from 0",
+                    "links",
+                    index,
+                    key,
+                )
+
+
+def _check_tree(document: Document, network: Network) -> None:
+    links = [link.between for link in network.links]
+    cycle = tree.first_cycle(links)
+    if cycle is not None:
+        position, way = cycle
+        raise document.error(
+            f"the primary links make a cycle: {' - '.join(way)}; they must be a tree",
+            "links",
+            position,
+            "between",
+        )
+    ids = [broker.id for broker in network.brokers]
+    parts = tree.parts(ids, links)
+    if len(parts) > 1:
+        named = " and ".join(f"{{{_some(part)}}}" for part in parts[:4])
+        more = f" and {len(parts) - 4} more" if len(parts) > 4 else ""
+        raise document.error(
+            f"the network is in {len(parts)} parts: {named}{more}; link them",
+            "brokers",
+            ids.index(parts[1][0]),
+        )
+
+
+def _some(part: list[str]) -> str:
+    return ", ".join(part) if len(part) <= 6 else f"{', '.join(part[:5])}, ... {len(part)} brokers"
+
+
+def _with_distances(document: Document, network: Network) -> Network:
+    points = {broker.id: broker.coordinates for broker in network.brokers}
+    links = tuple(
+        msgspec.structs.replace(
+            link, latency_ms=round(latency_ms(*map(points.__getitem__, link.between)), 3)
+        )
+        if "latency_ms" not in document.data["links"][index] and points[link.between[0]]
+        else link
+        for index, link in enumerate(network.links)
+    )
+    return msgspec.structs.replace(network, links=links)

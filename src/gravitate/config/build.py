@@ -1,0 +1,72 @@
+"""Networks made to order: a shape, a number of brokers, ports and places.
+
+Owns how made networks name their brokers (`b01`, `b02`, ...) and number their ports. Every
+network made here passes the checks that a network file must pass.
+"""
+
+from __future__ import annotations
+
+from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
+from gravitate.errors import InputError
+from gravitate.overlay import coordinates, shapes
+
+MQTT_PORT = 18830
+PEER_PORT = 28830
+
+
+def shaped(
+    shape: str,
+    brokers: int,
+    *,
+    name: str = "",
+    fanout: int = 2,
+    seed: int = 0,
+    host: str = "127.0.0.1",
+    mqtt_port: int = MQTT_PORT,
+    peer_port: int = PEER_PORT,
+    link_ms: float = 0.0,
+    extent_ms: float = 0.0,
+) -> Network:
+    """A network of `brokers` brokers in the given shape, all on `host`, on consecutive ports.
+
+    `link_ms` spreads the tree around its root with links about that long; `extent_ms` scatters
+    the brokers over a square of that size by `seed`; with neither, links have no latency."""
+    links = shapes.shape(shape, brokers, fanout, seed)
+    points: list[coordinates.Point]
+    if link_ms > 0 and extent_ms > 0:
+        raise InputError("give either a length of links or an extent of the plane, not both")
+    if link_ms > 0:
+        points = coordinates.radial(links, brokers, link_ms)
+    elif extent_ms > 0:
+        points = coordinates.scattered(brokers, extent_ms, seed)
+    else:
+        points = [()] * brokers
+    for first in (mqtt_port, peer_port):
+        if not 1 <= first <= 65536 - brokers:
+            raise InputError(
+                f"{brokers} ports from {first} are not to be had: write 1 to {65536 - brokers}"
+            )
+    if abs(mqtt_port - peer_port) < brokers:
+        raise InputError(
+            f"ports from {mqtt_port} and from {peer_port} overlap: keep them {brokers} apart"
+        )
+    digits = max(2, len(str(brokers)))
+    ids = [f"b{number:0{digits}d}" for number in range(1, brokers + 1)]
+    return Network(
+        name=name or f"{shape}-{brokers}",
+        brokers=tuple(
+            BrokerSpec(
+                id=broker,
+                address=Address(host=host, mqtt=mqtt_port + index, peer=peer_port + index),
+                coordinates=points[index],
+            )
+            for index, broker in enumerate(ids)
+        ),
+        links=tuple(
+            LinkSpec(
+                between=(ids[parent], ids[child]),
+                latency_ms=round(coordinates.latency_ms(points[parent], points[child]), 3),
+            )
+            for parent, child in links
+        ),
+    )
