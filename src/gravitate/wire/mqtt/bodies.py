@@ -1,0 +1,251 @@
+"""`FrameBodies`: the bodies of events as the MQTT frames they came in.
+
+A body is one MQTT 5 PUBLISH packet inside a buffer that is shared by everything that was received
+with it. All frames of one `FrameBodies` have the same QoS; at QoS 1 they have room for a packet
+id, whose content means nothing. DUP and RETAIN are clear, the topic is whole (no alias), topic
+and properties are valid: the scanner lets nothing else through.
+
+Nothing is parsed before somebody asks: topics, then single properties by name, then the payload
+as JSON when a wanted name starts with `payload.` and the listener it came through allows it.
+Few frames are described by tuples, many by an array; see `scan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from gravitate.errors import MqttError
+from gravitate.model.events import TOPIC, Attributes, Event, Value
+from gravitate.wire.mqtt import kernels as k
+from gravitate.wire.mqtt.codes import REMAINING_LENGTH_MAX, V5, ReasonCode
+from gravitate.wire.mqtt.encoder import encode
+from gravitate.wire.mqtt.packets import Publish
+from gravitate.wire.mqtt.properties import Properties, Property
+from gravitate.wire.mqtt.scan import Frames, Row, as_table, scan
+
+PAYLOAD_PREFIX: Final = "payload."
+"""How a condition names a field of a JSON payload: `payload.reading.celsius`."""
+
+ANY_SIZE: Final = REMAINING_LENGTH_MAX + 5
+
+_PAYLOAD_FIELDS = 1
+_QOS_1 = 2
+_FEW = 8
+
+
+class FrameBodies:
+    """Events as slices of received bytes; implements `gravitate.model.events.Bodies`."""
+
+    __slots__ = ("buffer", "emitted", "frames", "payload_fields", "qos")
+
+    def __init__(
+        self, buffer: bytes, frames: Frames, qos: int, payload_fields: bool = True
+    ) -> None:
+        self.buffer = buffer
+        self.frames = frames
+        self.qos = qos
+        self.payload_fields = payload_fields
+        self.emitted: dict[tuple[int, int], tuple[int, list[bytes | memoryview]]] | None = None
+        """What `emit` made of these bodies last, for the next receiver of the same."""
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def select(self, indices: Sequence[int]) -> FrameBodies:
+        frames = self.frames
+        if len(indices) == len(frames):
+            return self
+        chosen: Frames
+        if isinstance(frames, list):
+            chosen = [frames[i] for i in indices]
+        elif len(indices) <= _FEW:
+            chosen = [tuple(frames[i].tolist()) for i in indices]
+        else:
+            chosen = frames[np.asarray(indices)]
+        return FrameBodies(self.buffer, chosen, self.qos, self.payload_fields)
+
+    def topics(self) -> Sequence[bytes]:
+        buffer, frames = self.buffer, self.frames
+        if isinstance(frames, list):
+            return [buffer[row[3] : row[4]] for row in frames]
+        changes = np.empty(len(frames), dtype=np.int32)
+        count = k.topic_changes(np.frombuffer(buffer, dtype=np.uint8), frames, changes)
+        starts = changes[:count].tolist()
+        topics: list[bytes] = []
+        for first, after in pairwise([*starts, len(frames)]):
+            row = frames[first]
+            topics += [buffer[row[3] : row[4]]] * (after - first)
+        return topics
+
+    def attributes(self, wanted: frozenset[str]) -> Sequence[Attributes]:
+        names, paths = _wanted(wanted, self.payload_fields)
+        buffer = self.buffer
+        found: list[dict[str, Value]] = []
+        for row in self._rows():
+            attributes: dict[str, Value] = {}
+            if names and row[5] != row[6]:
+                _read_user_properties(buffer, row[5], row[6], names, attributes)
+            if paths:
+                _read_payload(buffer[row[6] : row[1]], paths, attributes)
+            attributes[TOPIC] = _topic_text(buffer[row[3] : row[4]])
+            found.append(attributes)
+        return found
+
+    def size_bytes(self) -> int:
+        frames = self.frames
+        if isinstance(frames, list):
+            return sum(row[1] - row[0] for row in frames)
+        return int((frames[:, k.END] - frames[:, k.START]).sum())
+
+    def payloads(self) -> list[bytes]:
+        """The payloads as they were published."""
+        return [self.buffer[row[6] : row[1]] for row in self._rows()]
+
+    def to_bytes(self) -> bytes:
+        """One byte of flags and the frames, for a peer broker."""
+        flags = _PAYLOAD_FIELDS * self.payload_fields | (_QOS_1 if self.qos else 0)
+        return b"".join((bytes((flags,)), *self.spans()))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FrameBodies:
+        """What `to_bytes` wrote; raises `MqttError` when it is anything else."""
+        if not data:
+            raise MqttError("bodies without their flags", ReasonCode.MALFORMED_PACKET)
+        qos = 1 if data[0] & _QOS_1 else 0
+        frames = scan_plain(data, 1, qos)
+        return cls(data, frames, qos, bool(data[0] & _PAYLOAD_FIELDS))
+
+    @classmethod
+    def from_events(
+        cls, events: Iterable[Event], qos: int = 0, payload_fields: bool = True
+    ) -> FrameBodies:
+        """Events in the open as frames: attributes other than the topic become user properties."""
+        data = b"".join(encode(publish_of(event, qos), V5) for event in events)
+        return cls(data, scan_plain(data, 0, qos), qos, payload_fields)
+
+    def to_events(self) -> list[Event]:
+        """The events in the open. User properties are texts, whatever they were made from."""
+        events = []
+        for row in self._rows():
+            attributes: dict[str, Value] = {}
+            _read_user_properties(self.buffer, row[5], row[6], None, attributes)
+            attributes[TOPIC] = _topic_text(self.buffer[row[3] : row[4]])
+            events.append(Event(attributes, self.buffer[row[6] : row[1]]))
+        return events
+
+    def spans(self) -> list[memoryview]:
+        """The frames, those that lie one after the other as one slice."""
+        view = memoryview(self.buffer)
+        frames = self.frames
+        if len(frames) == 0:
+            return []
+        if not isinstance(frames, list) and k.is_contiguous(frames):
+            return [view[frames[0, k.START] : frames[-1, k.END]]]
+        spans: list[memoryview] = []
+        rows = self._rows()
+        start, end = rows[0][0], rows[0][1]
+        for row in rows:
+            if row[0] != end and row[0] != start:
+                spans.append(view[start:end])
+                start = row[0]
+            end = row[1]
+        spans.append(view[start:end])
+        return spans
+
+    def _rows(self) -> Sequence[Row]:
+        frames = self.frames
+        return frames if isinstance(frames, list) else frames.tolist()
+
+
+def scan_plain(data: bytes, position: int, qos: int) -> Frames:
+    """The table of a buffer that holds whole plain frames of one QoS and nothing else."""
+    parts: list[Frames] = []
+    while position < len(data):
+        frames, runs, position, error = scan(data, position, V5, ANY_SIZE)
+        if error or len(runs) != 1 or runs[0][0] != (k.PUBLISH_1 if qos else k.PUBLISH_0):
+            raise MqttError(
+                f"bodies that are not plain PUBLISH packets of QoS {qos}",
+                ReasonCode.MALFORMED_PACKET,
+            )
+        parts.append(frames)
+    if not parts:
+        return []
+    return parts[0] if len(parts) == 1 else np.concatenate([as_table(part) for part in parts])
+
+
+def publish_of(event: Event, qos: int) -> Publish:
+    """An event in the open as a PUBLISH; the packet id only holds the place."""
+    attributes = event.attributes
+    pairs = tuple((name, as_text(attributes[name])) for name in attributes if name != TOPIC)
+    properties: Properties = {Property.USER_PROPERTY: pairs} if pairs else {}
+    topic = as_text(attributes.get(TOPIC, ""))
+    return Publish(topic, event.payload, qos, 1 if qos else 0, properties=properties)
+
+
+def as_text(value: Value) -> str:
+    """A value as the text of a user property."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else repr(value)
+
+
+@lru_cache(maxsize=4096)
+def _topic_text(topic: bytes) -> str:
+    return topic.decode()
+
+
+@lru_cache(maxsize=256)
+def _wanted(
+    wanted: frozenset[str], payload_fields: bool
+) -> tuple[dict[bytes, str], tuple[tuple[str, tuple[str, ...]], ...]]:
+    """The wanted names as user properties are spelled, and the wanted paths into the payload."""
+    paths = sorted(name for name in wanted if payload_fields and name.startswith(PAYLOAD_PREFIX))
+    names = {name.encode(): name for name in wanted - {TOPIC} - set(paths)}
+    return names, tuple((name, tuple(name.split(".")[1:])) for name in paths)
+
+
+def _read_user_properties(
+    data: bytes, i: int, end: int, names: dict[bytes, str] | None, into: dict[str, Value]
+) -> None:
+    """Put the user properties with the given names (None: all) into `into`; the last one wins."""
+    while i < end:
+        kind = data[i]
+        if kind == 0x26:
+            name_end = i + 3 + (data[i + 1] << 8 | data[i + 2])
+            value_end = name_end + 2 + (data[name_end] << 8 | data[name_end + 1])
+            key = data[i + 3 : name_end]
+            name = key.decode() if names is None else names.get(key)
+            if name is not None:
+                into[name] = data[name_end + 2 : value_end].decode()
+            i = value_end
+        elif kind == 1:
+            i += 2
+        elif kind == 2:
+            i += 5
+        else:
+            i += 3 + (data[i + 1] << 8 | data[i + 2])
+
+
+def _read_payload(
+    payload: bytes, paths: tuple[tuple[str, tuple[str, ...]], ...], into: dict[str, Value]
+) -> None:
+    """Put the wanted fields of a JSON payload into `into`; what is not JSON has no fields."""
+    try:
+        document = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    for name, path in paths:
+        value = document
+        for step in path:
+            if not isinstance(value, dict) or step not in value:
+                break
+            value = value[step]
+        else:
+            if isinstance(value, (bool, int, float, str)):
+                into[name] = value
