@@ -1,0 +1,390 @@
+"""Frames between brokers <-> bytes.
+
+A frame on the wire is a length (u32, big-endian, of what follows), a kind (u8) and its content:
+
+    kind 1   one msgpack map: every frame but `Data`
+    kind 2   u32 header length, msgpack header, then the bodies of all batches end to end
+
+The header of a `Data` frame holds its numbers and messages; each batch of publications is there
+as a short array (publisher, counters, path, ...) without its bodies. Bodies delimit themselves
+(each is an MQTT 5 PUBLISH): they are written as the slices they came in, and all those of a frame
+are found by one scan and stay in one buffer. Nothing is done per event in Python, neither here
+nor there, as long as a batch's counters are consecutive.
+
+Owns the layout, the size limit and the refusal of malformed bytes (`PeerError`). Does not know
+connections, nor what a frame means: sequence numbers and resumption are the broker's.
+
+Invariants: `decode(encode(frame))` is the frame; a decoder fed any bytes, cut anywhere, returns
+frames or raises `PeerError`, and never holds more than one frame beyond what it was fed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from operator import lt
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+
+from gravitate.broker.messages import (
+    Acknowledge,
+    Advertise,
+    Congestion,
+    Data,
+    Draining,
+    Frame,
+    Hello,
+    LockAnswer,
+    LockRelease,
+    LockRequest,
+    MechanismMessage,
+    Message,
+    Ping,
+    Pong,
+    Publications,
+    Refusal,
+    Settled,
+    Subscribe,
+    SyncEnd,
+    Unadvertise,
+    Unsubscribe,
+)
+from gravitate.errors import LocalProtocolError, PeerError, RemoteProtocolError
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter, Op
+from gravitate.wire.mqtt.bodies import FrameBodies
+from gravitate.wire.mqtt.codes import V5
+from gravitate.wire.mqtt.kernels import PUBLISH_0, PUBLISH_1
+from gravitate.wire.mqtt.scan import Frames, Run, as_table, scan
+
+MALFORMED: Final = "malformed-frame"
+OVERSIZED: Final = "oversized-frame"
+
+FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What a neighbour may send in one frame; `Data` that would be larger is split when encoded."""
+HELLO_BYTES_MAX: Final = 4096
+"""What a stranger may send in one frame."""
+
+_PREFIX: Final = struct.Struct(">IB")
+_DATA_PREFIX: Final = struct.Struct(">IBI")
+_LENGTH: Final = struct.Struct(">I")
+_WITH_PACKET_ID: Final = 1
+_PAYLOAD_FIELDS: Final = 2
+_FEW_BODIES: Final = 8
+_PLAIN: Final = 1
+_DATA: Final = 2
+
+Buffer = bytes | bytearray | memoryview
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
+    """One batch without its bodies; `counters` is empty when they run from `first` without gap."""
+
+    publisher: str
+    incarnation: _Natural
+    first: _Natural
+    count: _Natural
+    counters: list[_Natural]
+    qos: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    published_at: float
+    plane: _Natural
+    covered: tuple[str, ...]
+    trace_mark: _Natural
+    tether: str | None
+    predecessors: dict[str, list[int]] | None
+    form: Annotated[int, msgspec.Meta(ge=0, le=3)]
+    """Of the bodies: `_WITH_PACKET_ID` and `_PAYLOAD_FIELDS`."""
+
+
+class _Publications(msgspec.Struct, frozen=True, tag="pub"):
+    batches: list[_BatchHeader]
+
+
+_WireMessage = (
+    Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | Settled
+    | SyncEnd
+    | Congestion
+    | LockRequest
+    | LockAnswer
+    | LockRelease
+    | MechanismMessage
+    | _Publications
+)
+
+
+class _DataHeader(msgspec.Struct, array_like=True, frozen=True):
+    sequence: _Natural
+    acknowledged: _Natural
+    messages: list[_WireMessage]
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decode_plain: Final = msgspec.msgpack.Decoder(
+    Hello | Acknowledge | Ping | Pong | Draining | Refusal
+).decode
+_decode_data: Final = msgspec.msgpack.Decoder(_DataHeader).decode
+
+
+# --- encoding -----------------------------------------------------------------------------------
+
+
+def encode(frame: Frame, size_bytes_max: int = FRAME_BYTES_MAX) -> list[Buffer]:
+    """The bytes of `frame` as buffers to be written one after another."""
+    if type(frame) is Data:
+        return _encode_data(frame, size_bytes_max)
+    content = _encoder.encode(frame)
+    return [_PREFIX.pack(len(content) + 1, _PLAIN) + content]
+
+
+def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
+    bodies: list[Buffer] = []
+    messages: list[Message | _Publications] = []
+    for message in frame.messages:
+        if type(message) is Publications:
+            headers = []
+            for batch in message.batches:
+                content = _frame_bodies(batch)
+                bodies += content.spans()
+                headers.append(_header_of(batch, content))
+            messages.append(_Publications(headers))
+        elif type(message) is MechanismMessage:
+            messages.append(MechanismMessage(message.mechanism, bytes(message.body)))
+        else:
+            messages.append(message)
+    header = _encoder.encode((frame.sequence, frame.acknowledged, messages))
+    total = 5 + len(header) + sum(map(len, bodies))
+    if total > size_bytes_max:
+        return _encode_in_two(frame, size_bytes_max, total)
+    return [_DATA_PREFIX.pack(total, _DATA, len(header)) + header, *bodies]
+
+
+def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]:
+    half = len(frame.messages) // 2
+    if not half:
+        raise LocalProtocolError(
+            f"message {frame.sequence} takes {total} bytes; a frame holds {size_bytes_max}"
+        )
+    first = Data(frame.sequence, frame.acknowledged, frame.messages[:half])
+    second = Data(frame.sequence + half, frame.acknowledged, frame.messages[half:])
+    return _encode_data(first, size_bytes_max) + _encode_data(second, size_bytes_max)
+
+
+def _frame_bodies(batch: Batch) -> FrameBodies:
+    bodies = batch.bodies
+    if not isinstance(bodies, FrameBodies):
+        raise LocalProtocolError(f"bodies of type {type(bodies).__name__} do not travel on sockets")
+    return bodies
+
+
+def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:
+    counters = batch.counters
+    count = len(counters)
+    first = counters[0] if count else 0
+    gapless = type(counters) is range or not count or counters[-1] - first + 1 == count
+    predecessors = batch.predecessors
+    return _BatchHeader(
+        batch.publisher,
+        batch.incarnation,
+        first,
+        count,
+        [] if gapless else list(counters),
+        batch.qos,
+        batch.published_at,
+        batch.plane,
+        batch.covered,
+        batch.trace_mark,
+        batch.tether,
+        None if predecessors is None else {key: list(row) for key, row in predecessors.items()},
+        (_WITH_PACKET_ID if bodies.qos else 0) | (_PAYLOAD_FIELDS if bodies.payload_fields else 0),
+    )
+
+
+# --- decoding -----------------------------------------------------------------------------------
+
+
+class FrameDecoder:
+    """Frames out of a stream of bytes that arrives in pieces.
+
+    A frame that lies within one piece is not copied: its bodies are views of that piece, which
+    must therefore never change (`bytes` from a transport do not)."""
+
+    __slots__ = ("_pending", "_pending_bytes", "_wanted_bytes", "size_bytes_max")
+
+    def __init__(self, size_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self.size_bytes_max = size_bytes_max
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._wanted_bytes = 4
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames completed by `data`."""
+        if self._pending:
+            self._pending.append(data)
+            self._pending_bytes += len(data)
+            if self._pending_bytes < self._wanted_bytes:
+                return []
+            data = b"".join(self._pending)
+            self._pending.clear()
+        return self._frames(data)
+
+    def _frames(self, data: bytes) -> list[Frame]:
+        frames: list[Frame] = []
+        view = memoryview(data)
+        position, end = 0, len(data)
+        while end - position >= 4:
+            (length,) = _LENGTH.unpack_from(data, position)
+            if length > self.size_bytes_max:
+                raise PeerError(
+                    OVERSIZED, f"a frame of {length} bytes; at most {self.size_bytes_max} are taken"
+                )
+            after = position + 4 + length
+            if after > end:
+                return self._keep(data, position, after - position, frames)
+            frames.append(decode(view[position + 4 : after]))
+            position = after
+        return self._keep(data, position, 4, frames)
+
+    def _keep(
+        self, data: bytes, position: int, wanted_bytes: int, frames: list[Frame]
+    ) -> list[Frame]:
+        rest = data[position:] if position else data
+        self._pending_bytes = len(rest)
+        self._wanted_bytes = wanted_bytes
+        if rest:
+            self._pending.append(rest)
+        return frames
+
+
+def decode(content: memoryview) -> Frame:
+    """One frame, from its kind to its end."""
+    try:
+        kind = content[0] if content else 0
+        if kind == _PLAIN:
+            frame: Frame = _decode_plain(content[1:])
+            return frame
+        if kind == _DATA:
+            return _decode_data_frame(content)
+    except PeerError:
+        raise
+    except (msgspec.DecodeError, RemoteProtocolError, UnicodeDecodeError, struct.error) as error:
+        raise PeerError(MALFORMED, str(error)) from error
+    raise PeerError(MALFORMED, f"frame kind {kind}; known are {_PLAIN} and {_DATA}")
+
+
+def _decode_data_frame(content: memoryview) -> Data:
+    (header_bytes,) = _LENGTH.unpack_from(content, 1)
+    position = 5 + header_bytes
+    if position > len(content):
+        raise PeerError(MALFORMED, f"a header of {header_bytes} bytes in {len(content)}")
+    header: _DataHeader = _decode_data(content[5:position])
+    bodies = _BodyReader(bytes(content[position:]))
+    messages: list[Message] = []
+    for message in header.messages:
+        if type(message) is _Publications:
+            messages.append(Publications([_batch_of(batch, bodies) for batch in message.batches]))
+        else:
+            if type(message) is Subscribe or type(message) is Advertise:
+                _check_filter(message.filter)
+            messages.append(message)  # type: ignore[arg-type]
+    bodies.finish()
+    return Data(header.sequence, header.acknowledged, messages)
+
+
+def _batch_of(header: _BatchHeader, bodies: _BodyReader) -> Batch:
+    first, count = header.first, header.count
+    counters: Sequence[int] = header.counters or range(first, first + count)
+    if header.counters and (
+        len(header.counters) != count or not all(map(lt, header.counters, header.counters[1:]))
+    ):
+        raise PeerError(MALFORMED, f"counters of {header.publisher!r} do not ascend")
+    return Batch(
+        header.publisher,
+        header.incarnation,
+        counters,
+        bodies.take(count, header.form),
+        header.qos,
+        header.published_at,
+        header.plane,
+        header.covered,
+        header.trace_mark,
+        header.tether,
+        header.predecessors,
+    )
+
+
+class _BodyReader:
+    """The bodies of one frame, found by one scan, handed out batch by batch."""
+
+    __slots__ = ("_frames", "_position", "_runs", "_source")
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._position = 0
+        self._frames: Frames = []
+        self._runs: list[Run] = []
+        at = 0
+        while at < len(source):
+            frames, runs, after, error = scan(source, at, V5, len(source))
+            if error or after == at:
+                raise PeerError(MALFORMED, f"no body at byte {at} of {len(source)}")
+            known = len(self._frames)
+            self._runs += [(kind, known + start, known + end) for kind, start, end in runs]
+            self._frames = (
+                np.concatenate((as_table(self._frames), as_table(frames))) if known else frames
+            )
+            at = after
+        self._runs.reverse()
+
+    def take(self, count: int, form: int) -> FrameBodies:
+        """The next `count` bodies, which must all be plain and of the given form."""
+        start = self._position
+        self._position = end = start + count
+        qos = form & _WITH_PACKET_ID
+        kind = PUBLISH_1 if qos else PUBLISH_0
+        runs = self._runs
+        while runs and runs[-1][2] <= start:
+            runs.pop()
+        if not count or not runs or runs[-1][0] != kind or runs[-1][2] < end:
+            raise PeerError(MALFORMED, f"no {count} plain bodies of QoS {qos} in their place")
+        frames = self._frames[start:end]
+        if count <= _FEW_BODIES and not isinstance(frames, list):
+            frames = [tuple(row) for row in frames.tolist()]
+        return FrameBodies(self._source, frames, qos, bool(form & _PAYLOAD_FIELDS))
+
+    def finish(self) -> None:
+        if self._position != len(self._frames):
+            left = len(self._frames) - self._position
+            raise PeerError(MALFORMED, f"{left} bodies that belong to no batch")
+
+
+_OPERAND_TYPES: Final[dict[Op, tuple[type, ...]]] = {
+    Op.EQ: (float, str, bool),
+    Op.NE: (float, str, bool),
+    Op.LT: (float, str),
+    Op.LE: (float, str),
+    Op.GT: (float, str),
+    Op.GE: (float, str),
+    Op.IN: (tuple,),
+    Op.NOT_IN: (tuple,),
+    Op.EXISTS: (type(None),),
+    Op.MISSING: (type(None),),
+}
+
+
+def _check_filter(filter: Filter) -> None:
+    """A predicate whose operand does not fit its operator would fail later, far from its origin."""
+    for conjunction in filter.conjunctions:
+        for predicate in conjunction:
+            if not isinstance(predicate.operand, _OPERAND_TYPES.get(predicate.op, (str,))):
+                raise PeerError(
+                    MALFORMED,
+                    f"operator {predicate.op.value!r} on {predicate.attribute!r} "
+                    f"with operand {predicate.operand!r}",
+                )
