@@ -1,0 +1,267 @@
+"""The scenario file: a network, a workload, faults, and a seed that decides everything drawn.
+
+Owns what such a file may say and how it becomes a `Script`; it does not run anything. What is
+wrong is a `FileError` that names file and line: an unknown key, a broker that the network lacks,
+a condition that does not parse, a fault on a link that is not there.
+
+    name = "two quotes"
+    seed = 7
+    duration_s = 10.0
+
+    [network]                       # either file = "network.toml", or a shape:
+    shape = "balanced-tree"         # balanced-tree, line, star, random-tree
+    brokers = 7
+    fanout = 2
+    latency_ms = [5.0, 40.0]        # per link, drawn between the two
+
+    [workload]                      # stock quotes; optional
+    publishers = 2
+    subscribers = 20
+    rate_msgs_per_s = 5.0
+    mix = "random"                  # or "enterprise"
+
+    [[clients]]                     # clients by hand; optional
+    id = "big-trades"
+    broker = "b03"
+    subscriptions = [{ topic = "stocks/#", where = "volume > 1000000" }]
+
+    [[faults]]                      # optional; cut, delay, restart, disconnect
+    kind = "cut"
+    between = ["b01", "b02"]
+    at_s = 3.0
+    for_s = 1.5
+
+    [trace]                         # optional
+    directory = "traces"
+    sampling = 0.1
+
+The same file and seed give the same script, always.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gravitate.config import network as network_file
+from gravitate.config.build import shaped
+from gravitate.config.decode import decode
+from gravitate.config.network import Network
+from gravitate.config.script import (
+    CutLink,
+    DelayLink,
+    DisconnectClient,
+    Fault,
+    Publication,
+    RestartBroker,
+    Script,
+    ScriptClient,
+    TraceOptions,
+)
+from gravitate.config.toml import Document, parse, read
+from gravitate.config.workload import StockQuotes, stock_quotes
+from gravitate.errors import FilterError, InputError
+from gravitate.model.language import parse as parse_condition
+
+PACKAGED: Final = ("demo", "small")
+"""Names of the scenarios that come with the package."""
+
+
+class NetworkChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A network file, or a network made to order."""
+
+    file: str = ""
+    shape: str = "balanced-tree"
+    brokers: int = 0
+    fanout: int = 2
+    latency_ms: tuple[float, float] = (0.0, 0.0)
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a scenario file says, before anything is drawn."""
+
+    name: str
+    duration_s: float
+    network: NetworkChoice
+    seed: int = 1
+    workload: StockQuotes | None = None
+    clients: tuple[ScriptClient, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    trace: TraceOptions = TraceOptions()
+
+
+def load(path: str | Path, seed: int | None = None) -> Script:
+    """The script of the scenario file at `path`, or of a packaged one by its name.
+
+    `seed` replaces the one in the file."""
+    if str(path) in PACKAGED and not Path(path).exists():
+        file = resources.files("gravitate.config") / "scenarios" / f"{path}.toml"
+        return loads(file.read_text("utf-8"), f"{path}.toml", seed)
+    return _expand(read(path), Path(path).parent, seed)
+
+
+def loads(text: str, path: str = "", seed: int | None = None) -> Script:
+    """The same for text that is at hand; a network file is looked for beside `path`."""
+    return _expand(parse(text, path), Path(path).parent, seed)
+
+
+def _expand(document: Document, folder: Path, seed: int | None) -> Script:
+    scenario = decode(document, Scenario)
+    _check_figures(document, scenario)
+    if seed is None:
+        seed = scenario.seed
+    network = _network(document, scenario.network, folder, seed)
+    brokers = [broker.id for broker in network.brokers]
+    clients = list(scenario.clients)
+    publications: list[Publication] = []
+    if scenario.workload is not None:
+        drawn, publications = stock_quotes(scenario.workload, brokers, scenario.duration_s, seed)
+        clients = [*drawn, *clients]
+    _check_clients(document, scenario, clients, set(brokers))
+    _check_faults(document, scenario, network, {client.id for client in clients})
+    return Script(
+        name=scenario.name,
+        seed=seed,
+        duration_s=scenario.duration_s,
+        network=network,
+        clients=tuple(clients),
+        publications=tuple(publications),
+        faults=tuple(sorted(scenario.faults, key=lambda fault: fault.at_s)),
+        trace=scenario.trace,
+    )
+
+
+def _network(document: Document, choice: NetworkChoice, folder: Path, seed: int) -> Network:
+    if choice.file:
+        if choice.brokers:
+            raise document.error(
+                "'file' and 'brokers' exclude each other: write one", "network", "brokers"
+            )
+        return network_file.load(folder / choice.file)
+    low_ms, high_ms = choice.latency_ms
+    if not 0.0 <= low_ms <= high_ms:
+        raise document.error(
+            f"'latency_ms' is [{low_ms:g}, {high_ms:g}], which is not accepted: "
+            "write the smallest and the largest, from 0",
+            "network",
+            "latency_ms",
+        )
+    try:
+        network = shaped(choice.shape, choice.brokers, fanout=choice.fanout, seed=seed)
+    except InputError as problem:
+        raise document.error(str(problem), "network") from None
+    generator = random.Random(f"latencies/{seed}")
+    links = tuple(
+        msgspec.structs.replace(link, latency_ms=round(generator.uniform(low_ms, high_ms), 3))
+        for link in network.links
+    )
+    return msgspec.structs.replace(network, links=links)
+
+
+def _check_figures(document: Document, scenario: Scenario) -> None:
+    for name, value in (("seed", scenario.seed), ("duration_s", scenario.duration_s)):
+        if value < 0:
+            raise document.error(f"'{name}' is {value:g}: write a number from 0", name)
+    if not 0.0 < scenario.trace.sampling <= 1.0:
+        raise document.error(
+            f"'sampling' is {scenario.trace.sampling:g}: write a share above 0, up to 1",
+            "trace",
+            "sampling",
+        )
+    workload = scenario.workload
+    if workload is None:
+        return
+    for name, number in (
+        ("publishers", workload.publishers),
+        ("subscribers", workload.subscribers),
+        ("payload_bytes", workload.payload_bytes),
+    ):
+        if number < 0:
+            raise document.error(
+                f"'{name}' is {number}: write a whole number from 0", "workload", name
+            )
+    if workload.publishers == 0 and workload.subscribers:
+        raise document.error(
+            "subscribers follow publishers: write at least 1 publisher", "workload", "publishers"
+        )
+    if workload.rate_msgs_per_s <= 0:
+        raise document.error(
+            f"'rate_msgs_per_s' is {workload.rate_msgs_per_s:g}: write a number above 0",
+            "workload",
+            "rate_msgs_per_s",
+        )
+
+
+def _check_clients(
+    document: Document, scenario: Scenario, clients: list[ScriptClient], brokers: set[str]
+) -> None:
+    taken = Counter(client.id for client in clients)
+    for index, client in enumerate(scenario.clients):
+        if taken[client.id] > 1:
+            raise document.error(
+                f"client '{client.id}' is there already", "clients", index, "id"
+            )
+        if client.broker not in brokers:
+            raise document.error(
+                f"client '{client.id}' is on broker '{client.broker}', which the network lacks",
+                "clients",
+                index,
+                "broker",
+            )
+        names = Counter(subscription.name for subscription in client.subscriptions)
+        for number, subscription in enumerate(client.subscriptions):
+            place = ("clients", index, "subscriptions", number)
+            if names[subscription.name] > 1:
+                raise document.error(
+                    f"client '{client.id}' has two subscriptions named '{subscription.name}': "
+                    "give each a 'name'",
+                    *place,
+                )
+            try:
+                subscription.filter()
+            except FilterError as problem:
+                raise document.error(
+                    f"subscription of '{client.id}': {problem.pointed()}", *place
+                ) from None
+        for number, condition in enumerate(client.advertisements):
+            try:
+                parse_condition(condition)
+            except FilterError as problem:
+                raise document.error(
+                    f"advertisement of '{client.id}': {problem.pointed()}",
+                    "clients",
+                    index,
+                    "advertisements",
+                    number,
+                ) from None
+
+
+def _check_faults(
+    document: Document, scenario: Scenario, network: Network, clients: set[str]
+) -> None:
+    links = {frozenset(link.between) for link in network.links}
+    brokers = {broker.id for broker in network.brokers}
+    for index, fault in enumerate(scenario.faults):
+        if fault.at_s < 0 or fault.for_s <= 0:
+            raise document.error(
+                "a fault starts at 'at_s' from 0 and lasts 'for_s' above 0", "faults", index
+            )
+        match fault:
+            case (CutLink() | DelayLink()) if frozenset(fault.between) not in links:
+                a, b = fault.between
+                raise document.error(
+                    f"there is no link between '{a}' and '{b}'", "faults", index, "between"
+                )
+            case RestartBroker() if fault.broker not in brokers:
+                raise document.error(
+                    f"there is no broker '{fault.broker}'", "faults", index, "broker"
+                )
+            case DisconnectClient() if fault.client not in clients:
+                raise document.error(
+                    f"there is no client '{fault.client}'", "faults", index, "client"
+                )

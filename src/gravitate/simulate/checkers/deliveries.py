@@ -1,0 +1,240 @@
+"""Loss, duplicates, order, gaps and uncalled-for deliveries, judged event by event.
+
+What is owed: a session gets an event if one of its subscriptions matches it, had settled before
+the event entered its first broker, and is still live. Before it settled an event *may* come; but
+once a subscription has had an event of a publisher, the publisher's later ones that match are
+owed too. Events entering again (a client that counts sends again what was not accepted in its
+sight) owe nothing new. Per session and publisher, counters only grow.
+
+How it is kept cheap: an event that enters is matched once against all live subscriptions; what
+remains is one set of numbers an event, from which deliveries strike out. Loss is read off when
+the world is quiet: whatever is still in a set and owed was lost.
+
+The life of a session is seen from its subscriptions: it ends with the last of them. Everything
+here happens in the order in which brokers report it, counted in ticks, so that what falls on the
+same instant is still in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gravitate.broker.observers import Observer
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+from gravitate.model.semantics import matches
+from gravitate.simulate.checkers.oracle import MatcherOracle, Oracle
+from gravitate.simulate.checkers.violations import Violations
+
+Publisher = tuple[str, int]
+"""A publisher and its incarnation."""
+
+NEVER = float("inf")
+EVERYTHING = frozenset[str]()
+
+
+class _Subscription:
+    __slots__ = ("filter", "first", "key", "life", "name", "no_local", "settled_tick")
+
+    def __init__(self, key: int, name: str, filter: Filter, life: _Life, no_local: bool) -> None:
+        self.key = key
+        self.name = name
+        self.filter = filter
+        self.life = life
+        self.no_local = no_local
+        self.settled_tick: float = NEVER
+        self.first: dict[Publisher, int] = {}
+        """The first event of a publisher that it had before it was owed any."""
+
+
+class _Life:
+    """One session from its first subscription to its last."""
+
+    __slots__ = ("broker", "last", "session", "subscriptions")
+
+    def __init__(self, broker: str, session: str) -> None:
+        self.broker = broker
+        self.session = session
+        self.subscriptions: dict[str, _Subscription] = {}
+        self.last: dict[Publisher, int] = {}
+
+
+class _Pending:
+    """One event that entered: when, and which subscriptions have not had it."""
+
+    __slots__ = ("tick", "waiting")
+
+    def __init__(self, tick: int, waiting: set[int]) -> None:
+        self.tick = tick
+        self.waiting = waiting
+
+
+class DeliveryChecker(Observer):
+    """Observes all brokers of a world; `check_quiet` judges what should have come by now."""
+
+    def __init__(
+        self,
+        violations: Violations,
+        oracle: Oracle | None = None,
+        is_no_local: Callable[[str, str], bool] = lambda session, name: False,
+    ) -> None:
+        self._violations = violations
+        self._oracle = oracle or MatcherOracle()
+        self._is_no_local = is_no_local
+        """Asked with session and name: whether a subscription leaves out its client's own."""
+        self._tick = 0
+        self._keys = 0
+        self._live: dict[int, _Subscription] = {}
+        self._lives: dict[tuple[str, str], _Life] = {}
+        self._pending: dict[tuple[Publisher, int], _Pending] = {}
+        self._entered: dict[Publisher, int] = {}
+        self.entered = 0
+        self.entered_again = 0
+        self.owed = 0
+        """Deliveries owed or possible when their event entered."""
+        self.delivered = 0
+
+    # Subscriptions
+
+    def on_subscribed(
+        self, broker: str, session: str, subscription: str, filter: Filter, now: float
+    ) -> None:
+        life = self._lives.setdefault((broker, session), _Life(broker, session))
+        if subscription in life.subscriptions:
+            self._end(life, subscription)
+        self._keys += 1
+        live = _Subscription(
+            self._keys, subscription, filter, life, self._is_no_local(session, subscription)
+        )
+        life.subscriptions[subscription] = live
+        self._live[live.key] = live
+        self._oracle.add(live.key, filter)
+
+    def on_settled(self, broker: str, session: str, subscription: str, now: float) -> None:
+        life = self._lives.get((broker, session))
+        if life is None or subscription not in life.subscriptions:
+            self._violations.add(
+                "settled", now, f"{session} at {broker} has no subscription {subscription}"
+            )
+            return
+        self._tick += 1
+        life.subscriptions[subscription].settled_tick = self._tick
+
+    def on_unsubscribed(self, broker: str, session: str, subscription: str, now: float) -> None:
+        life = self._lives.get((broker, session))
+        if life is None or subscription not in life.subscriptions:
+            self._violations.add(
+                "unsubscribed", now, f"{session} at {broker} has no subscription {subscription}"
+            )
+            return
+        self._end(life, subscription)
+        if not life.subscriptions:
+            del self._lives[broker, session]
+
+    def _end(self, life: _Life, subscription: str) -> None:
+        ended = life.subscriptions.pop(subscription)
+        del self._live[ended.key]
+        self._oracle.remove(ended.key)
+
+    # Events
+
+    def on_published(self, broker: str, batch: Batch, now: float) -> None:
+        publisher = (batch.publisher, batch.incarnation)
+        entered = self._entered.get(publisher, 0)
+        counters = batch.counters
+        if counters[0] <= entered:
+            indices = [n for n, counter in enumerate(counters) if counter > entered]
+            self.entered_again += len(counters) - len(indices)
+            if not indices:
+                return
+            batch = batch.select(indices)
+            counters = batch.counters
+        self._entered[publisher] = counters[-1]
+        self.entered += len(counters)
+        self._tick += 1
+        matched = self._oracle.match(batch.bodies.attributes(EVERYTHING))
+        for counter, keys in zip(counters, matched, strict=True):
+            if keys:
+                waiting = set(keys)
+                self.owed += len(waiting)
+                self._pending[publisher, counter] = _Pending(self._tick, waiting)
+
+    def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
+        publisher = (batch.publisher, batch.incarnation)
+        life = self._lives.get((broker, session))
+        if life is None:
+            self._violations.add(
+                "uncalled", now, f"{session} at {broker} has no subscription and got {batch!r}"
+            )
+            return
+        last = life.last.get(publisher, 0)
+        counters = batch.counters
+        subscriptions = life.subscriptions
+        for index, counter in enumerate(counters):
+            pending = self._pending.get((publisher, counter))
+            struck = 0
+            if pending is not None:
+                waiting = pending.waiting
+                for live in subscriptions.values():
+                    if live.key in waiting:
+                        waiting.remove(live.key)
+                        struck += 1
+                        if pending.tick < live.settled_tick:
+                            self._note_first(life, publisher, counter, batch, index)
+                if not waiting:
+                    del self._pending[publisher, counter]
+            if counter <= last:
+                kind = "order" if struck else "duplicate"
+                self._violations.add(
+                    kind,
+                    now,
+                    f"{session} at {broker} got {batch.publisher}#{batch.incarnation} "
+                    f"{counter} after {last}",
+                )
+            elif not struck:
+                self._note_first(life, publisher, counter, batch, index)
+                self._check_called_for(life, batch, index, now)
+            last = max(last, counter)
+        life.last[publisher] = last
+        self.delivered += len(counters)
+
+    def _matching(self, life: _Life, batch: Batch, index: int) -> list[_Subscription]:
+        (attributes,) = batch.bodies.select((index,)).attributes(EVERYTHING)
+        return [s for s in life.subscriptions.values() if matches(s.filter, attributes)]
+
+    def _note_first(
+        self, life: _Life, publisher: Publisher, counter: int, batch: Batch, index: int
+    ) -> None:
+        """Delivery to a subscription has started early: only certain if no other called for it."""
+        matching = self._matching(life, batch, index)
+        if len(matching) == 1:
+            matching[0].first.setdefault(publisher, counter)
+
+    def _check_called_for(self, life: _Life, batch: Batch, index: int, now: float) -> None:
+        if not self._matching(life, batch, index):
+            self._violations.add(
+                "uncalled",
+                now,
+                f"{life.session} at {life.broker} wants no event {batch.counters[index]} "
+                f"of {batch.publisher}#{batch.incarnation}",
+            )
+
+    def check_quiet(self, now: float) -> None:
+        """The world is quiet: what is owed and has not come will not come."""
+        for (publisher, counter), pending in self._pending.items():
+            for key in sorted(pending.waiting):
+                live = self._live.get(key)
+                if live is None or (live.no_local and live.life.session == publisher[0]):
+                    continue
+                first = live.first.get(publisher)
+                settled = live.settled_tick < pending.tick
+                if settled or (first is not None and first < counter):
+                    self._violations.add(
+                        "loss" if settled else "gap",
+                        now,
+                        f"{live.life.session} at {live.life.broker} never got {counter} of "
+                        f"{publisher[0]}#{publisher[1]} (subscription {live.name}"
+                        + ("" if settled else f", which had had {first}")
+                        + ")",
+                    )
+        self._pending.clear()

@@ -1,0 +1,67 @@
+"""No event comes to a broker twice, and its path names no broker twice.
+
+An event that enters the network again (its publisher was not told that it was accepted) may
+meet itself; of such an event only the path is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gravitate.broker.observers import Observer
+from gravitate.model.events import Batch
+from gravitate.simulate.checkers.violations import Violations
+
+EVENTS_MAX = 200_000
+"""Events remembered; the oldest half is forgotten beyond this."""
+
+Key = tuple[str, int, int]
+
+
+class LoopChecker(Observer):
+    """Remembers for every recent event which brokers it has been at, as bits."""
+
+    def __init__(self, violations: Violations, brokers: Iterable[str]) -> None:
+        self._violations = violations
+        self._bit = {broker: 1 << n for n, broker in enumerate(brokers)}
+        self._been: dict[Key, int] = {}
+        self._entered_again: set[Key] = set()
+        self._last: dict[tuple[str, int], int] = {}
+
+    def on_published(self, broker: str, batch: Batch, now: float) -> None:
+        publisher, incarnation = batch.publisher, batch.incarnation
+        last = self._last.get((publisher, incarnation), 0)
+        if batch.counters[0] <= last:
+            self._entered_again.update(
+                (publisher, incarnation, counter) for counter in batch.counters if counter <= last
+            )
+        self._last[publisher, incarnation] = max(last, batch.counters[-1])
+
+    def on_hop(
+        self,
+        broker: str,
+        came_from: str | None,
+        batch: Batch,
+        local: Sequence[Sequence[str]],
+        links: Sequence[Sequence[str]],
+        now: float,
+    ) -> None:
+        bit = self._bit[broker]
+        been = self._been
+        publisher, incarnation = batch.publisher, batch.incarnation
+        if broker in batch.covered[:-1] or len(batch.covered) > len(self._bit):
+            self._violations.add("loop", now, f"{batch!r} came to {broker} again")
+        for counter in batch.counters:
+            key = (publisher, incarnation, counter)
+            mask = been.get(key, 0)
+            if mask & bit and key not in self._entered_again:
+                self._violations.add(
+                    "loop", now, f"{publisher}#{incarnation} {counter} was at {broker} before"
+                )
+            been[key] = mask | bit
+        for goes_to in links:
+            if came_from is not None and came_from in goes_to:
+                self._violations.add("loop", now, f"{batch!r} goes back to {came_from}")
+        if len(been) > EVENTS_MAX:
+            for key in list(been)[: EVENTS_MAX // 2]:
+                del been[key]

@@ -1,0 +1,214 @@
+"""Simulated clients: publishers and subscribers that behave as applications do.
+
+A client wants things (subscriptions, advertisements, events published) whether or not it is
+connected, and asks for them again whenever it comes back. Publications at QoS 1 belong to it
+until they are accepted; a client that counts its own sends them again under the same numbers, so
+that nobody can tell; one that does not publishes them anew. It also checks what only a client
+can see: consecutive sequence numbers and its own window.
+
+It does not know what it is owed: that is the business of the checkers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from gravitate.broker import effects as e
+from gravitate.broker import inputs as i
+from gravitate.model.events import Batch, Event, PlainBodies
+from gravitate.model.filters import Filter
+from gravitate.simulate.world import World
+
+OnReceived = Callable[["Client", Batch], None]
+
+
+class Client:
+    """One simulated client; ask it for things at any time."""
+
+    def __init__(
+        self,
+        world: World,
+        client_id: str,
+        broker: str,
+        *,
+        counts: bool = True,
+        latency_s: float = 0.0,
+        window: int = 65535,
+        acknowledge_after_s: float = 0.01,
+        reconnect_s: float = 0.1,
+        on_received: OnReceived | None = None,
+    ) -> None:
+        self.world = world
+        self.id = client_id
+        self.broker = broker
+        self.counts = counts
+        self.latency_s = latency_s
+        self.window = window
+        self.acknowledge_after_s = acknowledge_after_s
+        self.reconnect_s = reconnect_s
+        self.on_received = on_received
+        self.incarnation = 1 if counts else 0
+        self.subscriptions: dict[str, i.ClientSubscribed] = {}
+        self.advertisements: dict[str, i.ClientAdvertised] = {}
+        self.unaccepted: deque[tuple[int, Event]] = deque()
+        """Own publications at QoS 1, with their counters, that nobody has accepted yet."""
+        self.published = 0
+        self.received = 0
+        """Events received over all sessions."""
+        self.violations: list[str] = []
+        self.wants_connection = False
+        self.connection: Connection | None = None
+
+    # What a client can be asked for
+
+    def connect(self) -> None:
+        """Open a session, or one that takes over from the one that is open."""
+        self.wants_connection = True
+        if not self.counts:
+            self.incarnation += 1
+        resent = list(self.unaccepted)
+        if not self.counts:
+            self.unaccepted.clear()
+        self.connection = connection = Connection(self)
+        for subscription in self.subscriptions.values():
+            connection.submit(subscription)
+        for advertisement in self.advertisements.values():
+            connection.submit(advertisement)
+        for counter, event in resent:
+            if self.counts:
+                connection.submit(
+                    i.ClientPublished(self.id, PlainBodies((event,)), 1, first_counter=counter)
+                )
+            else:
+                self.publish((event,), qos=1)
+
+    def disconnect(self) -> None:
+        """End the session and stay away."""
+        self.wants_connection = False
+        if self.connection is not None:
+            self.connection.submit(i.ClientDisconnected(self.id))
+            self.connection = None
+
+    def subscribe(self, name: str, filter: Filter, qos: int = 0, no_local: bool = False) -> None:
+        item = i.ClientSubscribed(self.id, name, filter, qos, no_local)
+        self.subscriptions[name] = item
+        self._submit(item)
+
+    def unsubscribe(self, name: str) -> None:
+        del self.subscriptions[name]
+        self._submit(i.ClientUnsubscribed(self.id, name))
+
+    def advertise(self, name: str, filter: Filter) -> None:
+        item = i.ClientAdvertised(self.id, name, filter)
+        self.advertisements[name] = item
+        self._submit(item)
+
+    def unadvertise(self, name: str) -> None:
+        del self.advertisements[name]
+        self._submit(i.ClientUnadvertised(self.id, name))
+
+    def publish(self, events: Sequence[Event], qos: int = 0) -> None:
+        """Publish now. While disconnected, QoS 0 is lost and QoS 1 waits for the next session."""
+        if self.connection is None and qos == 0:
+            return
+        first_counter = self.published + 1
+        self.published += len(events)
+        if qos == 1:
+            self.unaccepted.extend(enumerate(events, first_counter))
+        self._submit(
+            i.ClientPublished(
+                self.id, PlainBodies(events), qos, first_counter if self.counts else None
+            )
+        )
+
+    def _submit(self, item: i.Input) -> None:
+        if self.connection is not None:
+            self.connection.submit(item)
+
+    # What its connections tell it
+
+    def received_batch(self, batch: Batch) -> None:
+        self.received += len(batch)
+        if self.on_received is not None:
+            self.on_received(self, batch)
+
+    def lost_connection(self) -> None:
+        """Called when the broker closed the session; try again later."""
+        self.connection = None
+        self.world.scheduler.after(self.reconnect_s, self._reconnect, None)
+
+    def _reconnect(self, _: None) -> None:
+        if self.wants_connection and self.connection is None:
+            self.connect()
+
+
+class Connection:
+    """One session of a client, from the client's side. One that is left says nothing more."""
+
+    __slots__ = ("_acknowledging", "attachment", "client", "last_sequence", "settled", "unread")
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.last_sequence = 0
+        self.unread = 0
+        """Deliveries at QoS 1 not acknowledged yet."""
+        self._acknowledging = False
+        self.settled: set[str] = set()
+        """Names of the subscriptions that must be served."""
+        connected = i.ClientConnected(client.id, client.incarnation, client.window, client.counts)
+        self.attachment = client.world.attach(self, connected, client.broker, client.latency_s)
+
+    def submit(self, item: i.Input) -> None:
+        client = self.client
+        client.world.submit(self.attachment, client.broker, item)
+
+    def on_delivered(self, effect: e.Deliver) -> None:
+        client = self.client
+        if client.connection is not self:
+            return
+        batch = effect.batch
+        if effect.qos:
+            count = len(batch.counters)
+            if effect.sequence != self.last_sequence + 1:
+                client.violations.append(
+                    f"{client.id} got sequence {effect.sequence} after {self.last_sequence}"
+                )
+            self.last_sequence = effect.sequence + count - 1
+            self.unread += count
+            if self.unread > client.window:
+                client.violations.append(
+                    f"{client.id} has {self.unread} deliveries unacknowledged, "
+                    f"its window is {client.window}"
+                )
+            if not self._acknowledging:
+                self._acknowledging = True
+                client.world.scheduler.after(client.acknowledge_after_s, self._acknowledge, None)
+        client.received_batch(batch)
+
+    def _acknowledge(self, _: None) -> None:
+        if self.client.connection is self:
+            self._acknowledging = False
+            self.unread = 0
+            self.submit(i.ClientAcknowledged(self.client.id, self.last_sequence))
+
+    def on_accepted(self, count: int) -> None:
+        client = self.client
+        if client.connection is not self:
+            return
+        if count > len(client.unaccepted):
+            client.violations.append(
+                f"{client.id} had {count} publications accepted, "
+                f"only {len(client.unaccepted)} are outstanding"
+            )
+            count = len(client.unaccepted)
+        for _ in range(count):
+            client.unaccepted.popleft()
+
+    def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
+        if isinstance(effect, e.SubscriptionSettled):
+            self.settled.add(effect.name)
+
+    def on_closed(self, reason: str) -> None:
+        if self.client.connection is self:
+            self.client.lost_connection()

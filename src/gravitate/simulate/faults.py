@@ -1,0 +1,98 @@
+"""Faults: what goes wrong when, done to a world.
+
+Scripted faults come from a scenario; `draw` makes random ones. Every fault ends: a cut heals, a
+broker that stopped starts again, a client comes back. Nothing here knows what faults should lead
+to; that is for the checkers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from gravitate.config.script import (
+    CutLink,
+    DelayLink,
+    DisconnectClient,
+    Fault,
+    RestartBroker,
+)
+from gravitate.simulate.clients import Client
+from gravitate.simulate.scheduler import FIRST
+from gravitate.simulate.world import World
+
+START_AGAIN_S = 0.05
+"""How often it is looked whether a broker that was asked to stop has done so."""
+
+
+def schedule(
+    world: World, faults: Sequence[Fault], clients: Mapping[str, Client], origin_s: float = 0.0
+) -> None:
+    """Let `faults` happen, their times counted from `origin_s`."""
+    for fault in faults:
+        start_s = origin_s + fault.at_s
+        world.scheduler.at(start_s, partial(_begin, world, clients), fault, FIRST)
+        world.scheduler.at(start_s + fault.for_s, partial(_end, world, clients), fault, FIRST)
+
+
+def _begin(world: World, clients: Mapping[str, Client], fault: Fault) -> None:
+    match fault:
+        case CutLink(between=(a, b)):
+            world.cut(a, b)
+        case DelayLink(between=(a, b), extra_ms=extra_ms):
+            world.delay(a, b, extra_ms / 1000.0)
+        case RestartBroker(broker=broker):
+            world.stop_broker(broker)
+        case DisconnectClient(client=client):
+            clients[client].disconnect()
+
+
+def _end(world: World, clients: Mapping[str, Client], fault: Fault) -> None:
+    match fault:
+        case CutLink(between=(a, b)):
+            world.heal(a, b)
+        case DelayLink(between=(a, b)):
+            world.delay(a, b, 0.0)
+        case RestartBroker(broker=broker):
+            start_when_down(world, broker)
+        case DisconnectClient(client=client):
+            if clients[client].connection is None:
+                clients[client].connect()
+
+
+def start_when_down(world: World, broker: str) -> None:
+    """Start a broker as soon as it has stopped; it may still be emptying its links."""
+    if world.is_up(broker) and world.hosts[broker].stopping:
+        world.scheduler.after(START_AGAIN_S, partial(start_when_down, world), broker, FIRST)
+    else:
+        world.start_broker(broker)
+
+
+def draw(
+    generator: random.Random,
+    links: Sequence[tuple[str, str]],
+    brokers: Sequence[str],
+    clients: Sequence[str],
+    duration_s: float,
+    count: int,
+) -> list[Fault]:
+    """`count` random faults within `duration_s`, in time order; ends may lie beyond it."""
+    faults: list[Fault] = []
+    for _ in range(count):
+        at_s = generator.uniform(0.0, duration_s)
+        for_s = generator.choice((0.01, 0.2, 1.0, 3.0)) * generator.uniform(0.5, 1.5)
+        kinds = ["cut", "delay", "restart"] if links else ["restart"]
+        if clients:
+            kinds.append("disconnect")
+        match generator.choice(kinds):
+            case "cut":
+                faults.append(CutLink(at_s, for_s, generator.choice(links)))
+            case "delay":
+                extra_ms = generator.uniform(1.0, 500.0)
+                faults.append(DelayLink(at_s, for_s, generator.choice(links), extra_ms))
+            case "restart":
+                faults.append(RestartBroker(at_s, for_s, generator.choice(brokers)))
+            case _:
+                faults.append(DisconnectClient(at_s, for_s, generator.choice(clients)))
+    return sorted(faults, key=lambda fault: fault.at_s)

@@ -1,0 +1,404 @@
+"""Worlds: many brokers, the lines between them and their clients, on one virtual clock.
+
+Owns the translation of effects into inputs: who gets what when. It runs the production broker and
+knows nothing of what brokers say to each other; clients are whatever has the methods of
+`SessionEnd`. Nothing here is random: a world is a function of what is scheduled on it.
+
+How a link behaves: `OpenLink` is answered after the line's latency, by `LinkOpened` on both sides
+or by `LinkClosed(connection=0)` when the line is cut or the peer down. A cut loses what is in
+flight and each side notices it in its own time. A broker that stopped in order, or closed a link,
+has its last frames arrive before the other side reads the end of the stream.
+
+Invariants: a broker handles one batch at a time; inputs reach it in the order they arrived; with
+the instant service model a batch is one input. A *step* is one batch handled by one broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from gravitate.broker import effects as e
+from gravitate.broker import inputs as i
+from gravitate.broker.messages import Frame
+from gravitate.broker.observers import Observer
+from gravitate.config.network import Network
+from gravitate.simulate.lines import Line, Pipe, connect, disconnect
+from gravitate.simulate.models import LatencyModel, NetworkLatency, ServiceModel
+from gravitate.simulate.scheduler import FIRST, Scheduler
+
+
+T = TypeVar("T")
+
+
+class SteppedBroker(Protocol):
+    """What a world drives: the broker core, or a stand-in of the tests."""
+
+    def start(self, now: float) -> list[e.Effect]: ...
+
+    def handle(self, inputs: Sequence[i.Input], now: float) -> list[e.Effect]: ...
+
+
+BrokerFactory = Callable[[str, int, Mapping[str, bool], Sequence[Observer]], SteppedBroker]
+"""Called with id, incarnation, links (peer -> whether this side dials) and observers."""
+
+
+class SessionEnd(Protocol):
+    """The client's side of a session, as the world calls it."""
+
+    def on_delivered(self, effect: e.Deliver) -> None: ...
+
+    def on_accepted(self, count: int) -> None: ...
+
+    def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None: ...
+
+    def on_closed(self, reason: str) -> None: ...
+
+
+REFUSED = "refused"
+"""Why a session ended that never began: the broker is down."""
+
+
+class Attachment:
+    """One connection of one client to one broker."""
+
+    __slots__ = ("client", "held", "latency_s", "live", "queue", "session")
+
+    def __init__(self, session: str, client: SessionEnd, latency_s: float) -> None:
+        self.session = session
+        self.client = client
+        self.latency_s = latency_s
+        self.live = True
+        self.held = False
+        self.queue: list[i.Input] = []
+
+
+class Host:
+    """The place of one broker: the broker itself while it is up, and its inputs."""
+
+    __slots__ = (
+        "attachments",
+        "broker",
+        "busy",
+        "id",
+        "inbox",
+        "incarnation",
+        "pipes",
+        "stopping",
+        "timers",
+    )
+
+    def __init__(self, broker_id: str) -> None:
+        self.id = broker_id
+        self.incarnation = 0
+        self.broker: SteppedBroker | None = None
+        self.pipes: dict[int, Pipe] = {}
+        self.timers: dict[str, float] = {}
+        self.attachments: dict[str, Attachment] = {}
+        self.inbox: list[i.Input] = []
+        self.busy = False
+        self.stopping = False
+
+
+class World:
+    """A network of simulated brokers; see the module for how it behaves."""
+
+    def __init__(
+        self,
+        network: Network,
+        factory: BrokerFactory,
+        *,
+        latency: LatencyModel | None = None,
+        service: ServiceModel | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.network = network
+        self.scheduler = Scheduler()
+        self.observers = tuple(observers)
+        self.warnings: list[tuple[float, str, str]] = []
+        self.steps = 0
+        self.frames = 0
+        self._factory = factory
+        service = service or ServiceModel()
+        self._service = None if service.instant() else service
+        self._connections = 0
+        self.hosts = {broker.id: Host(broker.id) for broker in network.brokers}
+        latency = latency or NetworkLatency(network)
+        self.lines: dict[tuple[str, str], Line] = {}
+        self._dials: dict[str, dict[str, bool]] = {broker.id: {} for broker in network.brokers}
+        for link in network.links:
+            a, b = link.between
+            line = Line(a, b, latency.latency_s(a, b), link.bandwidth_bytes_per_s)
+            self.lines[a, b] = self.lines[b, a] = line
+            self._dials[a][b] = True
+            self._dials[b][a] = False
+
+    @property
+    def now(self) -> float:
+        return self.scheduler.now
+
+    # The life of brokers
+
+    def start(self) -> None:
+        """Start every broker that is not up, in the order of the network file."""
+        for broker in self.hosts:
+            self.start_broker(broker)
+
+    def start_broker(self, broker: str) -> None:
+        """Start a broker with empty state and a higher incarnation; nothing if it is up."""
+        host = self.hosts[broker]
+        if host.broker is not None:
+            return
+        host.incarnation += 1
+        host.stopping = False
+        host.broker = self._factory(broker, host.incarnation, self._dials[broker], self.observers)
+        self._carry_out(host, host.broker.start(self.now))
+
+    def stop_broker(self, broker: str) -> None:
+        """Ask a broker to stop in order; it is down once it says so."""
+        host = self.hosts[broker]
+        if host.broker is not None and not host.stopping:
+            host.stopping = True
+            self._input(host, i.StopRequested())
+
+    def is_up(self, broker: str) -> bool:
+        return self.hosts[broker].broker is not None
+
+    # Faults of lines
+
+    def cut(self, a: str, b: str, noticed_after_s: tuple[float, float] = (0.0, 0.0)) -> None:
+        """Cut a line: what is in flight is lost; `a` and `b` notice after the times given."""
+        line = self.lines[a, b]
+        line.up = False
+        notice_s = {a: noticed_after_s[0], b: noticed_after_s[1]}
+        for pipe in list(line.pipes):
+            if pipe.open:
+                disconnect(pipe)
+            self.scheduler.after(notice_s[pipe.source], self._notice_end, pipe, FIRST)
+
+    def heal(self, a: str, b: str) -> None:
+        """The line can be used again; brokers dial it in their own time."""
+        self.lines[a, b].up = True
+
+    def delay(self, a: str, b: str, extra_s: float) -> None:
+        """Frames sent from now on take `extra_s` longer, both ways."""
+        self.lines[a, b].extra_s = extra_s
+
+    # Clients
+
+    def attach(
+        self, client: SessionEnd, connected: i.ClientConnected, broker: str, latency_s: float
+    ) -> Attachment:
+        """Open a session; a broker that is down answers with `on_closed(REFUSED)`."""
+        attachment = Attachment(connected.session, client, latency_s)
+        host = self.hosts[broker]
+        self.scheduler.after(latency_s, self._attached, (host, attachment, connected))
+        return attachment
+
+    def submit(self, attachment: Attachment, broker: str, item: i.Input) -> None:
+        """Send an input of a client; it is lost if the session has ended on arrival."""
+        host = self.hosts[broker]
+        self.scheduler.after(attachment.latency_s, self._submitted, (host, attachment, item))
+
+    def run(self, until_s: float = float("inf"), actions_max: int | None = None) -> int:
+        """Let the world go on; see `Scheduler.run`."""
+        return self.scheduler.run(until_s, actions_max)
+
+    # From schedule to broker
+
+    def _attached(self, what: tuple[Host, Attachment, i.ClientConnected]) -> None:
+        host, attachment, connected = what
+        if host.broker is None or host.stopping:
+            attachment.live = False
+            self._to_client(attachment, attachment.client.on_closed, REFUSED)
+            return
+        previous = host.attachments.get(attachment.session)
+        if previous is not None:
+            previous.live = False
+        host.attachments[attachment.session] = attachment
+        self._input(host, connected)
+
+    def _submitted(self, what: tuple[Host, Attachment, i.Input]) -> None:
+        host, attachment, item = what
+        if not attachment.live:
+            return
+        if type(item) is i.ClientDisconnected:
+            attachment.live = False
+            del host.attachments[attachment.session]
+        elif attachment.held:
+            attachment.queue.append(item)
+            return
+        self._input(host, item)
+
+    def _arrived(self, parcel: tuple[Pipe, Frame]) -> None:
+        pipe, frame = parcel
+        if pipe.open:
+            host = self.hosts[pipe.target]
+            self._input(host, i.FrameReceived(pipe.source, pipe.number, frame))
+
+    def _dialled(self, what: tuple[Host, int, Host]) -> None:
+        host, incarnation, peer = what
+        if host.broker is None or host.incarnation != incarnation:
+            return
+        line = self.lines[host.id, peer.id]
+        if not line.up or peer.broker is None:
+            self._input(host, i.LinkClosed(peer.id, 0))
+            return
+        self._connections += 1
+        there, back = connect(line, self._connections, host.id, peer.id)
+        host.pipes[there.number] = there
+        peer.pipes[back.number] = back
+        self._input(peer, i.LinkOpened(host.id, back.number))
+        self._input(host, i.LinkOpened(peer.id, there.number))
+
+    def _notice_end(self, pipe: Pipe) -> None:
+        """The source of `pipe` learns that the connection is gone."""
+        host = self.hosts[pipe.source]
+        if host.pipes.pop(pipe.number, None) is not None:
+            self._input(host, i.LinkClosed(pipe.target, pipe.number))
+
+    def _stream_ended(self, pipe: Pipe) -> None:
+        """The target of `pipe` reads the end of the stream that its source closed."""
+        if pipe.open:
+            disconnect(pipe)
+            self._notice_end(pipe.twin)
+
+    def _fired(self, what: tuple[Host, int, str, float]) -> None:
+        host, incarnation, key, at = what
+        if host.incarnation == incarnation and host.timers.get(key) == at:
+            del host.timers[key]
+            self._input(host, i.TimerFired(key))
+
+    def _persisted(self, what: tuple[Host, int, int]) -> None:
+        host, incarnation, token = what
+        if host.incarnation == incarnation:
+            self._input(host, i.Persisted(token))
+
+    # One step
+
+    def _input(self, host: Host, item: i.Input) -> None:
+        if host.broker is None:
+            return
+        if self._service is None:
+            self.steps += 1
+            self._carry_out(host, host.broker.handle((item,), self.scheduler.now))
+            return
+        host.inbox.append(item)
+        if not host.busy:
+            self._serve(host)
+
+    def _serve(self, host: Host) -> None:
+        assert self._service is not None
+        host.busy = True
+        batch, host.inbox = host.inbox, []
+        self.scheduler.after(
+            self._service.duration_s(batch), self._served, (host, host.incarnation, batch)
+        )
+
+    def _served(self, what: tuple[Host, int, list[i.Input]]) -> None:
+        host, incarnation, batch = what
+        if host.broker is None or host.incarnation != incarnation:
+            return
+        host.busy = False
+        self.steps += 1
+        self._carry_out(host, host.broker.handle(batch, self.scheduler.now))
+        if host.inbox and not host.busy:
+            self._serve(host)
+
+    def _carry_out(self, host: Host, effects: Sequence[e.Effect]) -> None:
+        scheduler = self.scheduler
+        for effect in effects:
+            kind = type(effect)
+            if kind is e.Send:
+                assert isinstance(effect, e.Send)
+                pipe = host.pipes.get(effect.connection)
+                if pipe is not None:
+                    self.frames += 1
+                    arrival = pipe.arrival(effect.frame, scheduler.now)
+                    scheduler.at(arrival, self._arrived, (pipe, effect.frame))
+            elif kind is e.Deliver:
+                assert isinstance(effect, e.Deliver)
+                attachment = host.attachments.get(effect.session)
+                if attachment is not None:
+                    self._to_client(attachment, attachment.client.on_delivered, effect)
+            elif kind is e.SetTimer:
+                assert isinstance(effect, e.SetTimer)
+                host.timers[effect.key] = effect.at
+                scheduler.at(
+                    effect.at, self._fired, (host, host.incarnation, effect.key, effect.at)
+                )
+            else:
+                self._carry_out_rare(host, effect)
+
+    def _carry_out_rare(self, host: Host, effect: e.Effect) -> None:
+        match effect:
+            case e.Accept(session, count):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_accepted, count)
+            case e.SubscriptionSettled(session, _) | e.AdvertisementSettled(session, _):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_settled, effect)
+            case e.HoldReading(session, hold):
+                if attachment := host.attachments.get(session):
+                    self._hold(host, attachment, hold)
+            case e.CloseSession(session, reason):
+                self._close_session(host, session, reason)
+            case e.OpenLink(peer):
+                self.scheduler.after(
+                    self.lines[host.id, peer].delay_s(),
+                    self._dialled,
+                    (host, host.incarnation, self.hosts[peer]),
+                )
+            case e.CloseLink(_, connection, _):
+                if (pipe := host.pipes.get(connection)) is not None:
+                    self._shut(pipe)
+                    self.scheduler.at(self.now, self._notice_end, pipe)
+            case e.Persist(token, _):
+                self.scheduler.at(self.now, self._persisted, (host, host.incarnation, token))
+            case e.Warn(_, text):
+                self.warnings.append((self.now, host.id, text))
+            case e.Stopped():
+                self._stopped(host)
+            case _:
+                raise AssertionError(f"an effect no world knows: {effect!r}")
+
+    def _to_client(
+        self, attachment: Attachment, method: Callable[[T], None], argument: T
+    ) -> None:
+        if attachment.latency_s == 0.0:
+            method(argument)
+        else:
+            self.scheduler.after(attachment.latency_s, method, argument)
+
+    def _hold(self, host: Host, attachment: Attachment, hold: bool) -> None:
+        attachment.held = hold
+        if not hold and attachment.queue:
+            queue, attachment.queue = attachment.queue, []
+            for item in queue:
+                self.scheduler.at(self.now, self._submitted, (host, attachment, item))
+
+    def _close_session(self, host: Host, session: str, reason: str) -> None:
+        if reason == e.TAKEN_OVER:
+            return  # the client has left that connection itself, for the one that took over
+        attachment = host.attachments.pop(session, None)
+        if attachment is not None:
+            attachment.live = False
+            self._to_client(attachment, attachment.client.on_closed, reason)
+
+    def _shut(self, pipe: Pipe) -> None:
+        """The source closes: what it sent still arrives, then the end; it receives no more."""
+        if pipe.open:
+            pipe.twin.open = False
+            self.scheduler.at(pipe.arrival(None, self.now), self._stream_ended, pipe)
+
+    def _stopped(self, host: Host) -> None:
+        for pipe in host.pipes.values():
+            self._shut(pipe)
+        for session in list(host.attachments):
+            self._close_session(host, session, e.STOPPING)
+        host.pipes = {}
+        host.timers = {}
+        host.inbox = []
+        host.busy = False
+        host.stopping = False
+        host.broker = None
