@@ -88,6 +88,15 @@ def generate(load: Load) -> Measured:
     return msgspec.json.decode(out, type=Measured)
 
 
+def check(measured: Measured) -> None:
+    """Raise unless everything due was delivered once and in its place."""
+    if measured.delivered != measured.expected or measured.misplaced:
+        raise LoadError(
+            f"{measured.delivered} deliveries of {measured.expected}, "
+            f"{measured.misplaced} reads out of place"
+        )
+
+
 def ring_of(load: Load) -> frames.Bytes2D:
     """The packets that a publisher sends over and over; twice the window at least."""
     payload = bytes(PAYLOAD_BYTES)
@@ -130,8 +139,6 @@ def perform(load: Load) -> Measured:
         subscribe(sock, TOPIC, load.qos, condition)
         subscribers.append(Subscriber(sock, load.qos, buffer, ring_rows))
     sockets = [open_client(load.host, load.port, f"pub-{n}") for n in range(load.publishers)]
-    gc.freeze()
-    gc.disable()
     if load.pattern == "paced":
         measured = patterns.paced(
             lambda frame: Publisher(sockets[0], frame),
@@ -166,6 +173,7 @@ def perform(load: Load) -> Measured:
 
 def main() -> None:
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=Load)
+    gc.disable()  # it lives for seconds, and a pause would be taken for the broker's
     sys.stdout.buffer.write(msgspec.json.encode(perform(load)))
 
 
