@@ -105,7 +105,7 @@ class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
     """A message of a mechanism to its counterpart at a neighbour; the body is its own."""
 
     mechanism: str
-    body: msgspec.Raw | bytes
+    body: bytes
 
 
 class Publications(msgspec.Struct, frozen=True, tag="pub"):
@@ -170,6 +170,10 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
     sent_at: float
 
 
+class Draining(msgspec.Struct, frozen=True, tag="drain"):
+    """The sender is stopping: it takes no more data, but still waits for acknowledgements."""
+
+
 class Refusal(msgspec.Struct, frozen=True, tag="refuse"):
     """Last frame before the sender closes: the name of the error, and a sentence."""
 
@@ -177,4 +181,4 @@ class Refusal(msgspec.Struct, frozen=True, tag="refuse"):
     reason: str
 
 
-Frame = Hello | Data | Acknowledge | Ping | Pong | Refusal
+Frame = Hello | Data | Acknowledge | Ping | Pong | Draining | Refusal

@@ -1,0 +1,27 @@
+"""What all parts of one broker share: its name, its options, its observers, and this call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gravitate.broker.effects import Effect
+from gravitate.broker.observers import Observer
+from gravitate.broker.options import BrokerOptions
+
+
+class Context:
+    """`now` and `effects` belong to the `handle` call under way."""
+
+    __slots__ = ("broker_id", "effects", "now", "observers", "options")
+
+    def __init__(
+        self, broker_id: str, options: BrokerOptions, observers: Sequence[Observer]
+    ) -> None:
+        self.broker_id = broker_id
+        self.options = options
+        self.observers = tuple(observers)
+        self.now = 0.0
+        self.effects: list[Effect] = []
+
+    def emit(self, effect: Effect) -> None:
+        self.effects.append(effect)

@@ -1,0 +1,224 @@
+"""The broker: inputs in, effects out.
+
+`handle` takes a batch of inputs and returns a batch of effects; it does no I/O and reads no
+clock, so a simulator and a node drive the same object. The broker wires its parts: the clients'
+sessions, links to neighbours, a routing strategy that answers destinations, a forwarding
+strategy that turns anchors into links, the move lock, and the mechanisms that are switched on.
+
+Invariants: what is sent to a neighbour in one call leaves in one frame, in the order it was
+sent, publications and control messages alike; events of one publisher keep their order towards
+every session and every neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gravitate.broker.clients import Clients
+from gravitate.broker.congestion import CongestionView
+from gravitate.broker.context import Context
+from gravitate.broker.destinations import Destinations
+from gravitate.broker.dispatch import Dispatch
+from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
+from gravitate.broker.forwarding import FORWARDERS
+from gravitate.broker.inputs import (
+    ClientAcknowledged,
+    ClientAdvertised,
+    ClientCongested,
+    ClientConnected,
+    ClientDisconnected,
+    ClientPublished,
+    ClientSubscribed,
+    ClientUnadvertised,
+    ClientUnsubscribed,
+    FrameReceived,
+    Input,
+    LinkClosed,
+    LinkOpened,
+    Persisted,
+    StopRequested,
+    TimerFired,
+)
+from gravitate.broker.links import LinkTable
+from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.messages import (
+    Advertise,
+    Congestion,
+    LockAnswer,
+    LockRelease,
+    LockRequest,
+    MechanismMessage,
+    Message,
+    Publications,
+    Settled,
+    Subscribe,
+    SyncEnd,
+    Unadvertise,
+    Unsubscribe,
+)
+from gravitate.broker.observers import Observer
+from gravitate.broker.options import DEFAULTS, BrokerOptions
+from gravitate.broker.posts import Posts
+from gravitate.broker.routing.content import ContentRouter
+
+
+class Broker:
+    """One broker. `links` names its neighbours and whether this side dials them."""
+
+    def __init__(
+        self,
+        broker_id: str,
+        incarnation: int,
+        links: Mapping[str, bool],
+        *,
+        options: BrokerOptions = DEFAULTS,
+        mechanisms: Sequence[Mechanism] = (),
+        observers: Sequence[Observer] = (),
+        forwarding: str = "S0",
+    ) -> None:
+        self.broker_id = broker_id
+        self.incarnation = incarnation
+        self._context = context = Context(broker_id, options, (*mechanisms, *observers))
+        self.links = LinkTable(
+            broker_id,
+            incarnation,
+            links.items(),
+            options,
+            context.emit,
+            self._message,
+            self._link_changed,
+        )
+        self._destinations = Destinations(FORWARDERS[forwarding]())
+        self.router = ContentRouter(
+            broker_id,
+            links,
+            lambda peer, message: self.dispatch.send_control(peer, message),
+            self._destinations.anchor,
+        )
+        self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
+        self.clients = Clients(context, self.router, self._destinations, self.dispatch)
+        self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
+        self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
+        self._stopping = False
+        self.stopped = False
+
+    def start(self, now: float) -> list[Effect]:
+        """The first effects: dial the neighbours, let mechanisms set their timers."""
+        self._begin(now)
+        self.links.start(now)
+        self._posts.attach()
+        return self._end()
+
+    def handle(self, inputs: Sequence[Input], now: float) -> list[Effect]:
+        """Take a batch of inputs, in order; what is to be done about them."""
+        assert not self.stopped, f"{self.broker_id} has stopped"
+        self._begin(now)
+        for input in inputs:
+            self._take(input)
+        return self._end()
+
+    def _begin(self, now: float) -> None:
+        self._context.now = now
+        self._context.effects = []
+
+    def _end(self) -> list[Effect]:
+        context = self._context
+        self.clients.close_overloaded()
+        self.dispatch.flush()
+        if self._congestion.changed():
+            self.clients.network_congested(self._congestion.holding)
+        self.links.flush(context.now)
+        if self._stopping and self.links.emptied():
+            self._stop()
+        return context.effects
+
+    def _take(self, input: Input) -> None:
+        clients, now = self.clients, self._context.now
+        match input:
+            case FrameReceived():
+                self.links.received(input.peer, input.connection, input.frame, now)
+            case ClientPublished():
+                clients.published(input)
+            case ClientAcknowledged():
+                clients.acknowledged(input.session, input.sequence)
+            case TimerFired():
+                self._timer(input.key)
+            case ClientCongested():
+                clients.congested(input.session, input.congested)
+            case ClientConnected():
+                if self._stopping:
+                    self._context.emit(CloseSession(input.session, STOPPING))
+                else:
+                    clients.connected(input)
+            case ClientDisconnected():
+                clients.disconnected(input.session)
+            case ClientSubscribed():
+                clients.subscribed(input)
+            case ClientUnsubscribed():
+                clients.unsubscribed(input.session, input.name)
+            case ClientAdvertised():
+                clients.advertised(input.session, input.name, input.filter)
+            case ClientUnadvertised():
+                clients.unadvertised(input.session, input.name)
+            case LinkOpened():
+                self.links.opened(input.peer, input.connection, now)
+            case LinkClosed():
+                self.links.closed(input.peer, input.connection, now)
+            case Persisted():
+                clients.persisted(input.token)
+            case StopRequested():
+                self._request_stop()
+
+    def _message(self, peer: str, message: Message) -> None:
+        """A neighbour's message, once and in order."""
+        match message:
+            case Publications():
+                for batch in message.batches:
+                    self.dispatch.route(batch, peer)
+            case Subscribe() | Unsubscribe() | Advertise() | Unadvertise() | Settled() | SyncEnd():
+                self.router.handle(peer, message)
+            case Congestion():
+                self._congestion.heard(peer, message)
+            case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
+                self._posts.handle(peer, message)
+
+    def _timer(self, key: str) -> None:
+        match key.split(":", 2):
+            case ["link", what, peer]:
+                self.links.timer(what, peer, self._context.now)
+            case ["mechanism", name, own_key]:
+                self._posts.timer(name, own_key)
+            case ["hold", *session]:
+                self.clients.hold_expired(":".join(session))
+            case ["stop"]:
+                if self._stopping:
+                    self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
+                    self._stop()
+
+    def _link_changed(self, peer: str, state: str) -> None:
+        context = self._context
+        if state == "reset":
+            self.router.reset(peer)
+            self._congestion.reset(peer)
+        elif state == "given up":
+            self.router.forget(peer)
+            self._congestion.forget(peer)
+            context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
+        for observer in context.observers:
+            observer.on_link(self.broker_id, peer, state, context.now)
+
+    def _request_stop(self) -> None:
+        """Close the sessions, undo what they asked for, empty the links."""
+        self._stopping = True
+        for session in list(self.clients.sessions):
+            self.clients.close(session, STOPPING)
+        self.dispatch.flush()
+        self.links.drain()
+        if self._context.options.stop_s_max:
+            at = self._context.now + self._context.options.stop_s_max
+            self._context.emit(SetTimer("stop", at))
+
+    def _stop(self) -> None:
+        if not self.stopped:
+            self.stopped = True
+            self._context.emit(Stopped())

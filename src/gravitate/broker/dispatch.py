@@ -1,0 +1,194 @@
+"""The way of an event through one broker: matched, planned, sent on, delivered.
+
+Works on batches. Events of a batch that have the same destinations travel together; a neighbour
+or session that gets several such groups gets them merged back into counter order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gravitate.broker.context import Context
+from gravitate.broker.destinations import Destinations, Plan
+from gravitate.broker.effects import Deliver
+from gravitate.broker.links import LinkTable
+from gravitate.broker.messages import Control, Publications
+from gravitate.broker.routing.content import ContentRouter
+from gravitate.broker.sessions import Session
+from gravitate.model.events import Batch
+
+
+class Dispatch:
+    def __init__(
+        self,
+        context: Context,
+        router: ContentRouter,
+        destinations: Destinations,
+        links: LinkTable,
+    ) -> None:
+        self._context = context
+        self._router = router
+        self._destinations = destinations
+        self._links = links
+        self._outgoing: dict[str, list[Batch]] = {}
+        """Batches for neighbours, of this call. A control message does not overtake them."""
+        self.overloaded: dict[str, Session] = {}
+        """Sessions that have fallen too far behind in this call."""
+        self.events_in = 0
+        self.events_forwarded = 0
+        self.events_delivered = 0
+
+    # To neighbours -------------------------------------------------------------------------
+
+    def send_control(self, peer: str, message: Control) -> None:
+        """Queue a control message behind the publications that precede it."""
+        if peer in self._outgoing:
+            self._links.send(peer, Publications(self._outgoing.pop(peer)))
+        self._links.send(peer, message)
+
+    def flush(self) -> None:
+        """Queue the publications of this call on their links."""
+        for peer, batches in self._outgoing.items():
+            self._links.send(peer, Publications(batches))
+        self._outgoing.clear()
+
+    # Routing -------------------------------------------------------------------------------
+
+    def route(self, batch: Batch, came_from: str | None) -> None:
+        """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
+        self.events_in += len(batch)
+        answers = self._router.destinations(batch)
+        unsettled = self._router.unsettled_links(batch)
+        if self._context.observers:
+            self._observe_hop(batch, came_from, answers, unsettled)
+        onward = batch.stepped(self._context.broker_id)
+        first = answers[0]
+        if len(answers) == 1 or answers.count(first) == len(answers):
+            plan = self._destinations.plan(first)
+            hops = plan.hops if not unsettled else dict.fromkeys((*plan.hops, *unsettled))
+            for peer in hops:
+                if peer != came_from:
+                    self._forward(peer, onward)
+            for session, qos, no_local in plan.sessions:
+                if not (no_local and came_from is None and session.id == batch.publisher):
+                    self._deliver(session, onward, qos)
+        else:
+            self._route_groups(onward, came_from, answers, unsettled)
+
+    def _route_groups(
+        self,
+        batch: Batch,
+        came_from: str | None,
+        answers: Sequence[tuple[int, ...]],
+        unsettled: Iterable[str],
+    ) -> None:
+        """`route` for events that go different ways."""
+        indices: dict[tuple[int, ...], list[int]] = {}
+        for index, answer in enumerate(answers):
+            indices.setdefault(answer, []).append(index)
+        by_hop: dict[str, list[tuple[int, ...]]] = {}
+        by_session: dict[str, list[tuple[tuple[int, ...], int]]] = {}
+        sessions: dict[str, Session] = {}
+        for answer in indices:
+            plan = self._destinations.plan(answer)
+            for peer in plan.hops:
+                by_hop.setdefault(peer, []).append(answer)
+            for session, qos, no_local in plan.sessions:
+                if not (no_local and came_from is None and session.id == batch.publisher):
+                    sessions[session.id] = session
+                    by_session.setdefault(session.id, []).append((answer, qos))
+        parts = _Parts(batch, indices)
+        for peer in unsettled:
+            by_hop[peer] = list(indices)
+        for peer, groups in by_hop.items():
+            if peer != came_from:
+                self._forward(peer, parts.merged(tuple(groups)))
+        for id, wanted in by_session.items():
+            for part, qos in parts.by_qos(wanted):
+                self._deliver(sessions[id], part, qos)
+
+    def _forward(self, peer: str, batch: Batch) -> None:
+        self.events_forwarded += len(batch)
+        waiting = self._outgoing.get(peer)
+        if waiting is None:
+            self._outgoing[peer] = [batch]
+        else:
+            waiting.append(batch)
+
+    def _deliver(self, session: Session, batch: Batch, qos_asked: int) -> None:
+        fresh = session.fresh(batch)
+        if fresh is not batch:
+            self._dropped(session, len(batch) - (len(fresh) if fresh else 0), "duplicate")
+            if fresh is None:
+                return
+        qos = min(batch.qos, qos_asked)
+        if qos == 0 and session.congested:
+            session.dropped_events += len(fresh)
+            self._dropped(session, len(fresh), "congested")
+        elif not session.offer(fresh, qos):
+            self.overloaded[session.id] = session
+
+    def hand_over(self, session: Session, batch: Batch, qos: int, sequence: int) -> None:
+        """What a session lets through goes to its client."""
+        self.events_delivered += len(batch)
+        context = self._context
+        context.effects.append(Deliver(session.id, batch, qos, sequence))
+        for observer in context.observers:
+            observer.on_delivered(context.broker_id, session.id, batch, qos, context.now)
+
+    # Observation ---------------------------------------------------------------------------
+
+    def _observe_hop(
+        self,
+        batch: Batch,
+        came_from: str | None,
+        answers: Sequence[tuple[int, ...]],
+        unsettled: Iterable[str],
+    ) -> None:
+        plans: list[Plan] = [self._destinations.plan(answer) for answer in answers]
+        local = [plan.session_ids for plan in plans]
+        links = [
+            tuple(p for p in dict.fromkeys((*plan.hops, *unsettled)) if p != came_from)
+            for plan in plans
+        ]
+        context = self._context
+        for observer in context.observers:
+            observer.on_hop(context.broker_id, came_from, batch, local, links, context.now)
+
+    def _dropped(self, session: Session, count: int, reason: str) -> None:
+        context = self._context
+        for observer in context.observers:
+            observer.on_dropped(context.broker_id, session.id, count, reason, context.now)
+
+
+class _Parts:
+    """Parts of a batch by groups of events, each made once."""
+
+    def __init__(self, batch: Batch, indices: dict[tuple[int, ...], list[int]]) -> None:
+        self._batch = batch
+        self._indices = indices
+        self._made: dict[tuple[tuple[int, ...], ...], Batch] = {}
+
+    def merged(self, groups: tuple[tuple[int, ...], ...]) -> Batch:
+        """The events of several groups in their order."""
+        part = self._made.get(groups)
+        if part is None:
+            if len(groups) == 1:
+                indices = self._indices[groups[0]]
+            else:
+                indices = sorted(i for group in groups for i in self._indices[group])
+            part = self._made[groups] = self._batch.select(indices)
+        return part
+
+    def by_qos(self, wanted: list[tuple[tuple[int, ...], int]]) -> list[tuple[Batch, int]]:
+        """The events of several groups in their order, cut where the quality asked changes."""
+        if len({qos for _, qos in wanted}) == 1:
+            return [(self.merged(tuple(group for group, _ in wanted)), wanted[0][1])]
+        asked = sorted((i, qos) for group, qos in wanted for i in self._indices[group])
+        runs: list[tuple[list[int], int]] = []
+        for index, qos in asked:
+            if runs and runs[-1][1] == qos:
+                runs[-1][0].append(index)
+            else:
+                runs.append(([index], qos))
+        return [(self._batch.select(indices), qos) for indices, qos in runs]

@@ -1,0 +1,371 @@
+"""Links to neighbours: connections come and go, messages arrive once and in order.
+
+A link holds what has been sent and not acknowledged (`tail`), what has been received (a number)
+and the connection of the moment. Every connection begins with `Hello` in both directions:
+
+    DOWN --opened--> GREETING --hello--> UP
+      ^------------------closed------------'
+
+When both sides remember each other's incarnation they *resume*: the tail is sent again from
+where the other side is. Otherwise the link is *reset*: numbers start at 1, control messages are
+dropped because everything is said anew, publications stay, behind what is said anew.
+
+A link that is being emptied for a stop (`draining`) takes no data, except from a neighbour that
+is draining too and has the smaller id: one of two has to.
+
+Owns sequencing, acknowledgement, resumption, heartbeat. Does not know what messages mean.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+
+from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
+from gravitate.broker.messages import (
+    Acknowledge,
+    Data,
+    Draining,
+    Frame,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Publications,
+    Refusal,
+)
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.tail import Tail
+
+VERSION = 1
+
+
+class LinkState(enum.Enum):
+    DOWN = "down"
+    GREETING = "greeting"
+    UP = "up"
+
+
+class Role(str, enum.Enum):
+    """What a link is used for; a link may have several roles, and change them while open."""
+
+    PRIMARY = "primary"
+    SOFT = "soft"
+    RING = "ring"
+    TETHER = "tether"
+
+
+class Link:
+    """The state of one link as this side sees it."""
+
+    def __init__(self, peer: str, dials: bool) -> None:
+        self.peer = peer
+        self.dials = dials
+        self.roles = {Role.PRIMARY}
+        self.state = LinkState.DOWN
+        self.connection = 0
+        self.peer_incarnation = 0
+        """The incarnation this link was last reset with; 0: never met, or given up."""
+        self.received = 0
+        self.tail: Tail[Message] = Tail()
+        self.sent = 0
+        """Last number sent on this connection."""
+        self.queued_events = 0
+        self.unacknowledged = 0
+        """Messages received since the last acknowledgement went out."""
+        self.acknowledge_timer = False
+        self.attempts = 0
+        self.heard_at = 0.0
+        self.rtt_s = 0.0
+        """Smoothed; 0 while unknown."""
+        self.given_up = False
+        self.peer_draining = False
+        self.messages_in = 0
+        self.messages_out = 0
+
+
+class LinkTable:
+    """All links of a broker. `emit` takes effects, `deliver` each message received, in order;
+    `reset` is called when a link starts anew, before anything is sent on it."""
+
+    def __init__(
+        self,
+        broker_id: str,
+        incarnation: int,
+        links: Iterable[tuple[str, bool]],
+        options: BrokerOptions,
+        emit: Callable[[Effect], None],
+        deliver: Callable[[str, Message], None],
+        changed: Callable[[str, str], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._incarnation = incarnation
+        self._options = options
+        self._emit = emit
+        self._deliver = deliver
+        self._changed = changed
+        """Told of `up`, `resumed`, `reset`, `down`, `given up`."""
+        self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
+        self._touched: dict[str, Link] = {}
+        """Links with something to send or acknowledge. Emptied by `flush`."""
+        self.draining = False
+
+    def __getitem__(self, peer: str) -> Link:
+        return self._links[peer]
+
+    def __contains__(self, peer: str) -> bool:
+        return peer in self._links
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._links.values())
+
+    def start(self, now: float) -> None:
+        for link in self._links.values():
+            if link.dials:
+                self._emit(OpenLink(link.peer))
+            self._grace(link, now)
+
+    def send(self, peer: str, message: Message) -> None:
+        """Queue a message; it goes out with the next flush, or when the link is back."""
+        link = self._links[peer]
+        if link.given_up:
+            return
+        link.tail.push(message)
+        if type(message) is Publications:
+            link.queued_events += sum(map(len, message.batches))
+        self._touched[peer] = link
+
+    def flush(self, now: float) -> None:
+        """Everything queued goes out, one frame a link; acknowledgements ride along."""
+        for link in self._touched.values():
+            if link.state is not LinkState.UP:
+                continue
+            if link.sent < link.tail.last:
+                messages = link.tail.after(link.sent)
+                self._emit(
+                    Send(link.peer, link.connection, Data(link.sent + 1, link.received, messages))
+                )
+                link.sent = link.tail.last
+                link.messages_out += len(messages)
+                link.unacknowledged = 0
+            elif link.unacknowledged >= self._options.acknowledge_every or self.draining:
+                self._acknowledge(link)
+            elif link.unacknowledged and not link.acknowledge_timer:
+                link.acknowledge_timer = True
+                at = now + self._options.acknowledge_after_s
+                self._emit(SetTimer(f"link:acknowledge:{link.peer}", at))
+        self._touched.clear()
+
+    def emptied(self) -> bool:
+        """Nothing that was sent is unacknowledged."""
+        return all(link.given_up or not link.tail for link in self._links.values())
+
+    def queued_events_max(self) -> int:
+        return max((link.queued_events for link in self._links.values()), default=0)
+
+    def drain(self) -> None:
+        """From here on take no more data; acknowledge what was taken."""
+        self.draining = True
+        for link in self._links.values():
+            if link.state is LinkState.UP:
+                self._emit(Send(link.peer, link.connection, Draining()))
+                self._touched[link.peer] = link
+
+    # Inputs --------------------------------------------------------------------------------
+
+    def opened(self, peer: str, connection: int, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None:
+            self._emit(CloseLink(peer, connection, f"{peer} is no neighbour of {self._broker_id}"))
+            return
+        if link.state is not LinkState.DOWN:
+            self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))
+            self._down(link)
+        link.state = LinkState.GREETING
+        link.connection = connection
+        link.heard_at = now
+        self._emit(Send(peer, connection, self._hello(link)))
+        self._beat(link, now)
+
+    def closed(self, peer: str, connection: int, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None or (connection and connection != link.connection):
+            return
+        if link.state is not LinkState.DOWN:
+            self._down(link)
+            self._grace(link, now)
+        self._retry(link, now)
+
+    def received(self, peer: str, connection: int, frame: Frame, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None or connection != link.connection or link.state is LinkState.DOWN:
+            return
+        link.heard_at = now
+        match frame:
+            case Data() if link.state is LinkState.UP:
+                self._data(link, frame, now)
+            case Acknowledge() if link.state is LinkState.UP:
+                self._acknowledged(link, frame.acknowledged, now)
+            case Hello() if link.state is LinkState.GREETING:
+                self._greeted(link, frame, now)
+            case Ping():
+                self._emit(Send(peer, connection, Pong(frame.sent_at)))
+            case Pong():
+                sample = now - frame.sent_at
+                link.rtt_s = 0.875 * link.rtt_s + 0.125 * sample if link.rtt_s else sample
+            case Draining():
+                link.peer_draining = True
+            case Refusal():
+                self._close(link, f"refused by {peer}: {frame.name}: {frame.reason}", now)
+            case _:
+                self._refuse(link, "unexpected-frame", type(frame).__name__, now)
+
+    def timer(self, what: str, peer: str, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None:
+            return
+        match what:
+            case "acknowledge":
+                link.acknowledge_timer = False
+                if link.unacknowledged and link.state is LinkState.UP:
+                    self._acknowledge(link)
+            case "retry":
+                if link.state is LinkState.DOWN:
+                    self._emit(OpenLink(peer))
+            case "beat":
+                self._heartbeat(link, now)
+            case "grace":
+                # The timer was set anew at every loss, so the link has been down since.
+                if link.state is LinkState.DOWN:
+                    self._give_up(link)
+
+    # Connection ----------------------------------------------------------------------------
+
+    def _hello(self, link: Link) -> Hello:
+        return Hello(
+            self._options.network,
+            self._broker_id,
+            self._incarnation,
+            link.peer_incarnation,
+            link.received if link.peer_incarnation else 0,
+            VERSION,
+        )
+
+    def _greeted(self, link: Link, hello: Hello, now: float) -> None:
+        if hello.version != VERSION:
+            self._refuse(link, "version", f"{hello.version} is not {VERSION}", now)
+        elif hello.network != self._options.network:
+            self._refuse(link, "network", f"{hello.network!r} is not this network", now)
+        elif hello.broker != link.peer:
+            self._refuse(link, "identity", f"{hello.broker!r} is not {link.peer!r}", now)
+        else:
+            link.state = LinkState.UP
+            link.attempts = 0
+            link.given_up = False
+            link.peer_draining = False
+            if hello.incarnation == link.peer_incarnation and hello.remembers == self._incarnation:
+                self._resume(link, hello, now)
+            else:
+                self._reset(link, hello)
+            if self.draining:
+                self._emit(Send(link.peer, link.connection, Draining()))
+            self._touched[link.peer] = link
+
+    def _resume(self, link: Link, hello: Hello, now: float) -> None:
+        if hello.received > link.tail.last:
+            self._refuse(link, "sequence", f"{hello.received} was never sent", now)
+            return
+        self._acknowledged(link, hello.received, now)
+        link.sent = hello.received
+        self._changed(link.peer, "resumed")
+
+    def _reset(self, link: Link, hello: Hello) -> None:
+        kept = [message for message in link.tail if type(message) is Publications]
+        link.peer_incarnation = hello.incarnation
+        link.received = link.sent = link.unacknowledged = 0
+        link.queued_events = 0
+        link.tail = Tail()
+        self._changed(link.peer, "reset")
+        for message in kept:
+            self.send(link.peer, message)
+
+    def _down(self, link: Link) -> None:
+        link.state = LinkState.DOWN
+        link.connection = 0
+        self._changed(link.peer, "down")
+
+    def _retry(self, link: Link, now: float) -> None:
+        if not link.dials:
+            return
+        options = self._options
+        delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
+        link.attempts += 1
+        self._emit(SetTimer(f"link:retry:{link.peer}", now + delay))
+
+    def _grace(self, link: Link, now: float) -> None:
+        if self._options.link_grace_s:
+            at = now + self._options.link_grace_s
+            self._emit(SetTimer(f"link:grace:{link.peer}", at))
+
+    def _give_up(self, link: Link) -> None:
+        link.given_up = True
+        link.peer_incarnation = 0
+        link.tail = Tail()
+        link.queued_events = 0
+        self._changed(link.peer, "given up")
+
+    def _refuse(self, link: Link, name: str, reason: str, now: float) -> None:
+        self._emit(Send(link.peer, link.connection, Refusal(name, reason)))
+        self._close(link, f"{name}: {reason}", now)
+
+    def _close(self, link: Link, reason: str, now: float) -> None:
+        self._emit(CloseLink(link.peer, link.connection, reason))
+        self.closed(link.peer, link.connection, now)
+
+    # Data ----------------------------------------------------------------------------------
+
+    def _data(self, link: Link, data: Data, now: float) -> None:
+        self._acknowledged(link, data.acknowledged, now)
+        if self.draining and not (link.peer_draining and link.peer < self._broker_id):
+            return
+        if data.sequence > link.received + 1:
+            self._refuse(link, "sequence", f"{data.sequence} follows {link.received}", now)
+            return
+        known = link.received + 1 - data.sequence
+        for message in data.messages[known:] if known else data.messages:
+            link.received += 1
+            link.unacknowledged += 1
+            link.messages_in += 1
+            self._deliver(link.peer, message)
+        self._touched[link.peer] = link
+
+    def _acknowledged(self, link: Link, number: int, now: float) -> None:
+        if number > link.tail.last:
+            self._refuse(link, "sequence", f"{number} was never sent", now)
+            return
+        for message in link.tail.acknowledge(number):
+            if type(message) is Publications:
+                link.queued_events -= sum(map(len, message.batches))
+
+    def _acknowledge(self, link: Link) -> None:
+        if link.unacknowledged:
+            link.unacknowledged = 0
+            self._emit(Send(link.peer, link.connection, Acknowledge(link.received)))
+
+    # Heartbeat -----------------------------------------------------------------------------
+
+    def _beat(self, link: Link, now: float) -> None:
+        if self._options.heartbeat_s:
+            at = now + self._options.heartbeat_s
+            self._emit(SetTimer(f"link:beat:{link.peer}", at))
+
+    def _heartbeat(self, link: Link, now: float) -> None:
+        if link.state is LinkState.DOWN:
+            return
+        silent_s = now - link.heard_at
+        if silent_s > 3 * self._options.heartbeat_s:
+            self._close(link, f"silent for {silent_s:.1f} s", now)
+            return
+        if link.state is LinkState.UP:
+            self._emit(Send(link.peer, link.connection, Ping(now)))
+        self._beat(link, now)

@@ -1,0 +1,57 @@
+"""Mechanisms: what watches the traffic through a broker and proposes moves.
+
+A mechanism is an observer with messages, timers and proposals of its own. It sees everything
+that happens at its broker, not samples of it, and acts only through its `Post`. The protocols
+that carry moves out belong to the broker; what decides on them lives in `adapt/`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from gravitate.broker.observers import Observer
+from gravitate.model.moves import Move
+
+
+class Post(Protocol):
+    """A mechanism's place at its broker."""
+
+    broker_id: str
+
+    def neighbours(self) -> list[str]:
+        """Brokers with a primary link to this one, sorted."""
+        ...
+
+    def send(self, peer: str, body: bytes) -> None:
+        """A message to the same mechanism at a neighbour; arrives once and in order."""
+        ...
+
+    def set_timer(self, key: str, at: float) -> None: ...
+
+    def propose(self, move: Move) -> None:
+        """Ask the broker to carry out a move; its end is observed as `on_move`."""
+        ...
+
+    def request_lock(self, peer: str, move: str, exclusive: bool, lease_s: float) -> None:
+        """Ask a neighbour (or this broker itself) for its move lock; see `on_lock`."""
+        ...
+
+    def release_lock(self, peer: str, move: str) -> None: ...
+
+
+class Mechanism(Observer):
+    """Base of all mechanisms: override what you need."""
+
+    name: ClassVar[str]
+
+    def attach(self, post: Post, now: float) -> None:
+        """Called once, when the broker starts."""
+
+    def on_message(self, peer: str, body: bytes, now: float) -> None:
+        """A message from the same mechanism at a neighbour."""
+
+    def on_timer(self, key: str, now: float) -> None:
+        """A timer of this mechanism."""
+
+    def on_lock(self, peer: str, move: str, granted: bool, now: float) -> None:
+        """The answer to `request_lock`."""

@@ -1,0 +1,199 @@
+"""Sessions of clients: what they are owed, what they have published, what they still must see.
+
+The outbound half numbers deliveries at QoS 1 and keeps them until the client acknowledges; no
+more than the client's window is under way, the rest waits, and a client too far behind is
+closed. At QoS 0 nothing is kept: what a congested client cannot take is dropped and counted.
+Duplicates are recognised here, per publisher, by the last counter seen; links keep the order.
+
+The inbound half counts the client's publications and advertises for a client that does not
+advertise itself: its topics one by one, and their common prefix once there are too many.
+Publications wait for the advertisement to settle, in order, and all of them wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.tail import Tail
+from gravitate.model.covering import intersects
+from gravitate.model.events import TOPIC, Batch
+from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
+
+
+class LocalSubscription:
+    """A subscription of a client of this broker, and the destination that stands for it."""
+
+    __slots__ = ("destination", "filter", "id", "name", "no_local", "qos", "session")
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        id: str,
+        filter: Filter,
+        qos: int,
+        no_local: bool,
+        destination: int,
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.id = id
+        self.filter = filter
+        self.qos = qos
+        self.no_local = no_local
+        self.destination = destination
+
+
+class Session:
+    """One client's session. `hand_over` takes the session, a batch, its quality of service and
+    the number of its first event (0 at QoS 0)."""
+
+    def __init__(
+        self,
+        id: str,
+        incarnation: int,
+        window: int,
+        counts: bool,
+        options: BrokerOptions,
+        hand_over: Callable[[Session, Batch, int, int], None],
+    ) -> None:
+        self.id = id
+        self.incarnation = incarnation
+        self.counts = counts
+        self._window = window
+        self._options = options
+        self._hand_over = hand_over
+
+        self.subscriptions: dict[str, LocalSubscription] = {}
+        self.revisions = 0
+        """Subscriptions made so far; part of their ids."""
+        self.congested = False
+        self.dropped_events = 0
+        self._tail: Tail[Batch] = Tail()
+        self._waiting: deque[tuple[Batch, int]] = deque()
+        self._waiting_events = 0
+        self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+        self.next_counter = 1
+        self.advertisements: dict[str, Filter] = {}
+        self.unsettled_advertisements: set[str] = set()
+        self.held: deque[Batch] = deque()
+        self.held_events = 0
+        self.reading_held = False
+        self._topics_advertised: set[str | bytes] = set()
+        """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
+        that ends."""
+        self._topics: list[str] = []
+        """Topics advertised for the client."""
+
+    # Outbound ------------------------------------------------------------------------------
+
+    def fresh(self, batch: Batch) -> Batch | None:
+        """The part of the batch the client has not been given before."""
+        publisher = (batch.publisher, batch.incarnation)
+        seen = self._seen
+        last = seen.get(publisher, 0)
+        counters = batch.counters
+        if counters[0] <= last:
+            if counters[-1] <= last:
+                return None
+            batch = batch.select([i for i, counter in enumerate(counters) if counter > last])
+        seen[publisher] = counters[-1]
+        if last:
+            seen.move_to_end(publisher)
+        elif len(seen) > self._options.session_publishers_max:
+            seen.popitem(last=False)
+        return batch
+
+    def offer(self, batch: Batch, qos: int) -> bool:
+        """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
+        if self._waiting:
+            return self._keep(batch, qos)
+        if qos == 0:
+            self._hand_over(self, batch, 0, 0)
+            return True
+        room = self._window - len(self._tail)
+        if room >= len(batch):
+            self._hand_over(self, batch, 1, self._tail.push(batch, len(batch)))
+            return True
+        if room > 0:
+            now, batch = split(batch, room)
+            self._hand_over(self, now, 1, self._tail.push(now, len(now)))
+        return self._keep(batch, qos)
+
+    def acknowledged(self, sequence: int) -> None:
+        """The client has everything up to `sequence`; what waited may go out."""
+        self._tail.acknowledge(min(sequence, self._tail.last))
+        waiting = self._waiting
+        while waiting:
+            batch, qos = waiting[0]
+            room = self._window - len(self._tail)
+            if qos == 0:
+                room = len(batch)
+            if room <= 0:
+                return
+            waiting.popleft()
+            if room < len(batch):
+                batch, rest = split(batch, room)
+                waiting.appendleft((rest, qos))
+            self._waiting_events -= len(batch)
+            first = self._tail.push(batch, len(batch)) if qos else 0
+            self._hand_over(self, batch, qos, first)
+
+    def _keep(self, batch: Batch, qos: int) -> bool:
+        if self._waiting_events + len(batch) > self._options.session_queue_events_max:
+            return False
+        self._waiting.append((batch, qos))
+        self._waiting_events += len(batch)
+        return True
+
+    # Inbound -------------------------------------------------------------------------------
+
+    def unadvertised(self, batch: Batch) -> list[str]:
+        """Topics of the batch that lie within none of the client's advertisements."""
+        known = self._topics_advertised
+        topics = batch.bodies.topics()
+        if known.issuperset(topics):
+            return []
+        unknown: list[str] = []
+        for key in topics:
+            if key not in known:
+                known.add(key)
+                topic = key if isinstance(key, str) else key.decode()
+                wanted = topic_is(topic)
+                if not any(intersects(f, wanted) for f in self.advertisements.values()):
+                    unknown.append(topic)
+        return unknown
+
+    def widen(self, topics: list[str]) -> tuple[dict[str, Filter], list[str]]:
+        """Advertise for the client so that `topics` are included: what to say, what to end."""
+        self._topics.extend(topics)
+        if len(self._topics) <= self._options.advertise_topics_max:
+            return {f"topic:{topic}": topic_is(topic) for topic in topics}, []
+        prefix = common_levels(self._topics)
+        filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
+        ended = [name for name in self.advertisements if name.startswith("topic:")]
+        return {f"topic:{prefix}/#": filter}, ended
+
+    def advertisement_ended(self) -> None:
+        self._topics_advertised.clear()
+
+
+def topic_is(topic: str) -> Filter:
+    return Filter(((Predicate(TOPIC, Op.EQ, topic),),))
+
+
+def common_levels(topics: list[str]) -> str:
+    """The topic levels that all topics begin with; empty when they share none."""
+    first, last = min(topics).split("/"), max(topics).split("/")
+    shared = 0
+    while shared < min(len(first), len(last)) and first[shared] == last[shared]:
+        shared += 1
+    return "" if topics[0].startswith("$") else "/".join(first[:shared])
+
+
+def split(batch: Batch, count: int) -> tuple[Batch, Batch]:
+    """The first `count` events of a batch, and the rest."""
+    return batch.select(range(count)), batch.select(range(count, len(batch)))

@@ -1,0 +1,89 @@
+"""Settled: who is told, and when, that everything that followed from a request has happened.
+
+Every control message a broker sends to a neighbour carries a token; the neighbour answers it
+once all that it had to send on in turn has been answered. A `Request` is what somebody waits
+for here: it is settled when no token is outstanding for it, and then answers those who asked.
+Requests know nothing of what they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+Answer = Callable[[], None]
+
+
+class Request:
+    """Waits for tokens; answers everybody who asked once the last is in and it was sealed."""
+
+    __slots__ = ("answers", "outstanding", "settled")
+
+    def __init__(self) -> None:
+        self.outstanding: set[int] = set()
+        self.answers: list[tuple[str | None, Answer]] = []
+        self.settled = False
+
+
+class Settlement:
+    """The tokens this broker has outstanding at its neighbours and the requests behind them."""
+
+    def __init__(self) -> None:
+        self._last_token = 0
+        self._waiting: dict[str, dict[int, list[Request]]] = {}
+        """Per neighbour, the outstanding tokens with the requests that wait for them."""
+
+    def token(self, peer: str) -> int:
+        """A fresh token for something that `peer` will answer."""
+        self._last_token += 1
+        self._waiting.setdefault(peer, {})[self._last_token] = []
+        return self._last_token
+
+    def wait(self, request: Request, peer: str, token: int) -> None:
+        """`request` also waits for `token`, unless that has been answered already."""
+        waiting = self._waiting.get(peer, {}).get(token)
+        if waiting is not None and token not in request.outstanding:
+            request.outstanding.add(token)
+            request.settled = False
+            waiting.append(request)
+
+    def seal(self, request: Request, asker: str | None, answer: Answer) -> None:
+        """Everything to wait for is known: answer now, or when the last token comes in.
+
+        `asker` is the neighbour to be answered, None for a local client."""
+        if not request.outstanding:
+            request.settled = True
+            answer()
+        else:
+            request.answers.append((asker, answer))
+
+    def answered(self, peer: str, token: int) -> None:
+        """The neighbour has settled what `token` stood for; unknown tokens are ignored."""
+        for request in self._close(peer, token):
+            if not request.outstanding and not request.settled:
+                request.settled = True
+                answers, request.answers = request.answers, []
+                for _, answer in answers:
+                    answer()
+
+    def replace(self, peer: str, old: int, new: int) -> None:
+        """Who waited for `old` waits for `new` instead: the message was sent again."""
+        for request in self._close(peer, old):
+            self.wait(request, peer, new)
+
+    def forget(self, peer: str, keep: Collection[int] = ()) -> None:
+        """Nothing will answer `peer`'s tokens any more, but for `keep`: they count as settled."""
+        for token in [t for t in self._waiting.get(peer, ()) if t not in keep]:
+            self.answered(peer, token)
+
+    def drop_answers(self, peer: str) -> None:
+        """`peer` has forgotten what it asked."""
+        for waiting in self._waiting.values():
+            for requests in waiting.values():
+                for request in requests:
+                    request.answers = [a for a in request.answers if a[0] != peer]
+
+    def _close(self, peer: str, token: int) -> list[Request]:
+        requests = self._waiting.get(peer, {}).pop(token, [])
+        for request in requests:
+            request.outstanding.discard(token)
+        return requests
