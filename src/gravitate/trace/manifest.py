@@ -1,0 +1,47 @@
+"""The manifest of a run: which network, which scenario, which seed the traces beside it are of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from gravitate import __version__
+from gravitate.errors import FileError
+
+NAME = "run.json"
+
+
+class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a reader of the tables needs to know beside them."""
+
+    network: str
+    """The network file as TOML text."""
+    clock: Literal["virtual", "unix"]
+    """What `at_s` counts: seconds from the start of a simulated world, or Unix time."""
+    scenario: str = ""
+    started_at_s: float = 0.0
+    """When the run began, in the units of `clock`."""
+    seed: int | None = None
+    sampling_rate: float = 1.0
+    gravitate_version: str = __version__
+
+    def save(self, directory: str | Path) -> Path:
+        """Write it into the trace directory, whole or not at all."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f".{NAME}.writing"
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
+        return temporary.replace(folder / NAME)
+
+
+def load(directory: str | Path) -> RunManifest:
+    """The manifest of a trace directory."""
+    path = Path(directory) / NAME
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunManifest)
+    except OSError as problem:
+        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
+    except msgspec.DecodeError as problem:
+        raise FileError(f"is not a run manifest: {problem}", str(path)) from None
