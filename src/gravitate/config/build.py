@@ -11,7 +11,9 @@ from gravitate.errors import InputError
 from gravitate.overlay import coordinates, shapes
 
 MQTT_PORT = 18830
-PEER_PORT = 28830
+PEER_PORT = 22830
+HTTP_PORT = 26830
+"""First ports by default: below the range from which systems dial out, 4000 apart."""
 
 
 def shaped(
@@ -24,6 +26,7 @@ def shaped(
     host: str = "127.0.0.1",
     mqtt_port: int = MQTT_PORT,
     peer_port: int = PEER_PORT,
+    http_port: int = HTTP_PORT,
     link_ms: float = 0.0,
     extent_ms: float = 0.0,
 ) -> Network:
@@ -41,15 +44,7 @@ def shaped(
         points = coordinates.scattered(brokers, extent_ms, seed)
     else:
         points = [()] * brokers
-    for first in (mqtt_port, peer_port):
-        if not 1 <= first <= 65536 - brokers:
-            raise InputError(
-                f"{brokers} ports from {first} are not to be had: write 1 to {65536 - brokers}"
-            )
-    if abs(mqtt_port - peer_port) < brokers:
-        raise InputError(
-            f"ports from {mqtt_port} and from {peer_port} overlap: keep them {brokers} apart"
-        )
+    _check_ports(brokers, (mqtt_port, peer_port, http_port))
     digits = max(2, len(str(brokers)))
     ids = [f"b{number:0{digits}d}" for number in range(1, brokers + 1)]
     return Network(
@@ -57,7 +52,7 @@ def shaped(
         brokers=tuple(
             BrokerSpec(
                 id=broker,
-                address=Address(host=host, mqtt=mqtt_port + index, peer=peer_port + index),
+                address=Address(host, mqtt_port + index, peer_port + index, http_port + index),
                 coordinates=points[index],
             )
             for index, broker in enumerate(ids)
@@ -70,3 +65,15 @@ def shaped(
             for parent, child in links
         ),
     )
+
+
+def _check_ports(brokers: int, firsts: tuple[int, ...]) -> None:
+    last = 65536 - brokers
+    for position, first in enumerate(firsts):
+        if not 1 <= first <= last:
+            raise InputError(f"{brokers} ports from {first} are not to be had: write 1 to {last}")
+        for other in firsts[:position]:
+            if abs(first - other) < brokers:
+                raise InputError(
+                    f"ports from {other} and from {first} overlap: keep them {brokers} apart"
+                )
