@@ -73,6 +73,7 @@ class Clients:
         del self.sessions[id]
         for subscription in session.subscriptions.values():
             self._end_subscription(session, subscription)
+        session.subscriptions.clear()
         for name in session.advertisements:
             self._router.unadvertise(self._advertisement_id(session, name))
 

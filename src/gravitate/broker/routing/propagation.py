@@ -1,0 +1,232 @@
+"""How subscriptions and advertisements spread over neighbours, and how they are taken back.
+
+Keeps the invariants of `table` while entries come and go. A neighbour is always told the
+replacement before what it replaces, so that no event falls between the two. Every entry has a
+request that settles when the neighbours have settled what they were told for it.
+
+Does not know why an entry came or went, nor what a reset is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from gravitate.broker.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
+from gravitate.broker.routing.frontier import Frontier
+from gravitate.broker.routing.table import (
+    AdvertisementEntry,
+    Neighbour,
+    RoutingTable,
+    SubscriptionEntry,
+)
+from gravitate.broker.settlement import Request, Settlement
+from gravitate.model.covering import intersects
+from gravitate.model.filters import Filter
+
+
+class Propagation:
+    def __init__(
+        self, broker_id: str, settlement: Settlement, send: Callable[[str, Control], None]
+    ) -> None:
+        self._broker_id = broker_id
+        self._settlement = settlement
+        self._send = send
+        self._keys = count()
+        self._free_keys: list[int] = []
+        self._advertisement_of: dict[tuple[str, int], tuple[RoutingTable, AdvertisementEntry]] = {}
+        """What the unsettled tokens of advertisements stand for."""
+
+    # Subscriptions -------------------------------------------------------------------------
+
+    def add_subscription(
+        self,
+        table: RoutingTable,
+        id: str,
+        filter: Filter,
+        last_hop: str | None,
+        anchor: str,
+        path: tuple[str, ...],
+        destination: int,
+    ) -> SubscriptionEntry:
+        key = self._free_keys.pop() if self._free_keys else next(self._keys)
+        entry = SubscriptionEntry(id, filter, last_hop, anchor, path, table.plane, key, destination)
+        table.subscriptions[id] = entry
+        table.matcher.add(key, filter, destination)
+        if filter not in table.by_filter:
+            table.by_filter[filter] = {}
+            for neighbour in table.neighbours.values():
+                if _wanted_by(neighbour, filter):
+                    neighbour.eligible[filter] = None
+        table.by_filter[filter][id] = entry
+        for peer, neighbour in table.neighbours.items():
+            if peer != last_hop and filter in neighbour.eligible:
+                self._enter(table, peer, neighbour, entry)
+                self._await_coverer(peer, neighbour, entry)
+        return entry
+
+    def remove_subscription(self, table: RoutingTable, entry: SubscriptionEntry) -> Request:
+        """The answer settles when the neighbours have undone it too."""
+        request = Request()
+        for peer, neighbour in table.neighbours.items():
+            if peer != entry.last_hop and entry.filter in neighbour.eligible:
+                self._leave(table, peer, neighbour, entry, request)
+        same_filter = table.by_filter[entry.filter]
+        del same_filter[entry.id]
+        if not same_filter:
+            del table.by_filter[entry.filter]
+            for neighbour in table.neighbours.values():
+                neighbour.eligible.pop(entry.filter, None)
+        del table.subscriptions[entry.id]
+        table.matcher.remove(entry.key)
+        self._free_keys.append(entry.key)
+        return request
+
+    def tell_subscription(
+        self, table: RoutingTable, peer: str, neighbour: Neighbour, entry: SubscriptionEntry
+    ) -> int:
+        """Tell (again) a neighbour of a subscription; the token it will settle."""
+        earlier = neighbour.told.get(entry.id, 0)
+        token = neighbour.told[entry.id] = self._settlement.token(peer)
+        path = (*entry.path, self._broker_id)
+        anchor = self._anchor_told(entry)
+        self._send(peer, Subscribe(entry.id, entry.filter, anchor, path, token, table.plane))
+        if earlier:
+            self._settlement.replace(peer, earlier, token)
+        elif not entry.request.settled:
+            self._settlement.wait(entry.request, peer, token)
+        return token
+
+    def _enter(
+        self, table: RoutingTable, peer: str, neighbour: Neighbour, entry: SubscriptionEntry
+    ) -> None:
+        """The subscription becomes eligible for `peer`; tell what covering leaves to tell."""
+        frontier = neighbour.frontiers.setdefault(self._anchor_told(entry), Frontier())
+        told, untold = frontier.add(entry.id, entry.filter)
+        self._apply(table, peer, neighbour, told, untold, None)
+
+    def _leave(
+        self,
+        table: RoutingTable,
+        peer: str,
+        neighbour: Neighbour,
+        entry: SubscriptionEntry,
+        request: Request | None,
+    ) -> None:
+        frontier = neighbour.frontiers[self._anchor_told(entry)]
+        told, untold = frontier.remove(entry.id, entry.filter)
+        self._apply(table, peer, neighbour, told, untold, request)
+
+    def _apply(
+        self,
+        table: RoutingTable,
+        peer: str,
+        neighbour: Neighbour,
+        told: list[str],
+        untold: list[str],
+        request: Request | None,
+    ) -> None:
+        """Replacements first, then what they replace; `request` waits for the latter."""
+        for id in told:
+            self.tell_subscription(table, peer, neighbour, table.subscriptions[id])
+        for id in untold:
+            del neighbour.told[id]
+            token = self._settlement.token(peer)
+            self._send(peer, Unsubscribe(id, token, table.plane))
+            if request is not None:
+                self._settlement.wait(request, peer, token)
+
+    def _await_coverer(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
+        """A covered subscription settles with the one that covers it."""
+        frontier = neighbour.frontiers[self._anchor_told(entry)]
+        token = neighbour.told[frontier.representative(entry.filter)]
+        self._settlement.wait(entry.request, peer, token)
+
+    def _anchor_told(self, entry: SubscriptionEntry) -> str:
+        """With `delta = 1` every neighbour addresses this broker itself."""
+        return self._broker_id
+
+    # Advertisements ------------------------------------------------------------------------
+
+    def add_advertisement(self, table: RoutingTable, entry: AdvertisementEntry) -> None:
+        table.advertisements[entry.id] = entry
+        for peer in table.neighbours:
+            if peer != entry.last_hop:
+                self.tell_advertisement(table, entry, peer)
+        if entry.last_hop not in table.neighbours:
+            return
+        peer, neighbour = entry.last_hop, table.neighbours[entry.last_hop]
+        neighbour.advertised[entry.filter] += 1
+        if neighbour.advertised[entry.filter] > 1:
+            return
+        for filter, subscriptions in table.by_filter.items():
+            if filter not in neighbour.eligible and intersects(entry.filter, filter):
+                neighbour.eligible[filter] = None
+                for subscription in subscriptions.values():
+                    if subscription.last_hop != peer:
+                        self._enter(table, peer, neighbour, subscription)
+
+    def remove_advertisement(self, table: RoutingTable, entry: AdvertisementEntry) -> Request:
+        """The answer settles when the neighbours have undone it too."""
+        for peer in list(entry.unsettled):
+            self.note_settled(table, entry, peer)
+        del table.advertisements[entry.id]
+        request = Request()
+        for peer in table.neighbours:
+            if peer != entry.last_hop:
+                token = self._settlement.token(peer)
+                self._send(peer, Unadvertise(entry.id, token, table.plane))
+                self._settlement.wait(request, peer, token)
+        if entry.last_hop in table.neighbours:
+            self._withdraw_ineligible(table, entry.last_hop, entry.filter)
+        return request
+
+    def _withdraw_ineligible(self, table: RoutingTable, peer: str, filter: Filter) -> None:
+        """An advertisement from `peer` ended: take back what only it had asked for."""
+        neighbour = table.neighbours[peer]
+        neighbour.advertised[filter] -= 1
+        if neighbour.advertised[filter]:
+            return
+        del neighbour.advertised[filter]
+        for eligible in [f for f in neighbour.eligible if not _wanted_by(neighbour, f)]:
+            for subscription in table.by_filter[eligible].values():
+                if subscription.last_hop != peer:
+                    self._leave(table, peer, neighbour, subscription, None)
+            del neighbour.eligible[eligible]
+
+    def tell_advertisement(self, table: RoutingTable, entry: AdvertisementEntry, peer: str) -> int:
+        """Tell (again) a neighbour of an advertisement; the token it will settle."""
+        token = self._settlement.token(peer)
+        self._send(
+            peer,
+            Advertise(
+                entry.id, entry.publisher, entry.incarnation, entry.filter, token, table.plane
+            ),
+        )
+        earlier = entry.unsettled.get(peer, 0)
+        if earlier:
+            del self._advertisement_of[peer, earlier]
+            self._settlement.replace(peer, earlier, token)
+        else:
+            self._settlement.wait(entry.request, peer, token)
+        self._advertisement_of[peer, token] = (table, entry)
+        table.note_unsettled(entry, peer, token)
+        return token
+
+    def settled(self, peer: str, token: int) -> None:
+        """A neighbour has settled what it was told under `token`."""
+        told = self._advertisement_of.get((peer, token))
+        if told is not None:
+            self.note_settled(*told, peer)
+        self._settlement.answered(peer, token)
+
+    def note_settled(self, table: RoutingTable, entry: AdvertisementEntry, peer: str) -> None:
+        """The advertisement no longer needs its events to follow the link to `peer`."""
+        token = entry.unsettled.get(peer)
+        if token is not None:
+            del self._advertisement_of[peer, token]
+            table.note_settled(entry, peer)
+
+
+def _wanted_by(neighbour: Neighbour, filter: Filter) -> bool:
+    return any(intersects(advertised, filter) for advertised in neighbour.advertised)
