@@ -98,6 +98,26 @@ def pointer(typing_context, address):  # type: ignore[no-untyped-def]
     return types.voidptr(types.int64), generate
 
 
+@intrinsic
+def trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
+    """How many zero bits lie below the lowest set bit of a word that is not zero."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], cgutils.true_bit)
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def ones(typing_context, word):  # type: ignore[no-untyped-def]
+    """How many bits of a word are set."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
 class _FileLock:
     """An advisory lock between processes, re-entrant within a thread."""
 

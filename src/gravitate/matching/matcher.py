@@ -1,15 +1,35 @@
 """The matcher: which destinations want an event.
 
-Owns the live set of filters of one table. It does not know what a destination is.
+Owns the live set of filters of one table and its representation: filters become conjunctions,
+conjunctions become records and atoms in an arena, kernels search them. It does not know what a
+key or a destination stands for; both are small integers of the caller's.
+
+Adding and removing take constant time, apart from the growth of arrays and from *rearranging*:
+after three times as many additions as there were conjunctions the last time, the buckets are cut
+anew at the bounds now alive and everything is placed again. Answers never depend on that, nor on
+the order of additions and removals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
+
+from gravitate.matching import arena as arenas
+from gravitate.matching import kernels
+from gravitate.matching.arena import Arena
+from gravitate.matching.conjunctions import Remainder, compile_conjunction, release
+from gravitate.matching.vocabulary import Vocabulary
 from gravitate.model.events import Attributes
 from gravitate.model.filters import Filter
-from gravitate.model.semantics import compile_filter
+
+_VISITS_PER_PAIR = 32
+_REARRANGE_FROM = 64
+_EVENTS_AT_ONCE = 1024
 
 
 class Matcher:
@@ -17,33 +37,240 @@ class Matcher:
 
     def __init__(self) -> None:
         self.version = 0
-        self._live: dict[int, tuple[Filter, int, Callable[[Attributes], bool]]] = {}
+        self._arena = Arena()
+        self._vocabulary = Vocabulary(self._arena)
+        self._records: dict[int, tuple[int, ...]] = {}
+        self._record_count = 0
+        self._records_used = 0
+        self._records_free: list[int] = []
+        self._atoms_used = 0
+        self._atoms_free: dict[int, list[int]] = {}
+        self._remainders: dict[int, tuple[Remainder, int]] = {}
+        self._additions_left = _REARRANGE_FROM
+        self._attributes: frozenset[str] | None = frozenset()
+        self._destinations_max = 0
 
     def __len__(self) -> int:
-        return len(self._live)
+        return len(self._records)
 
     @property
     def attributes(self) -> frozenset[str]:
         """The names some live filter refers to."""
-        return frozenset(
-            predicate.attribute
-            for filter, _, _ in self._live.values()
-            for conjunction in filter.conjunctions
-            for predicate in conjunction
-        )
+        if self._attributes is None:
+            self._attributes = frozenset(self._vocabulary.attributes)
+        return self._attributes
 
     def add(self, key: int, filter: Filter, destination: int) -> None:
-        assert key not in self._live, f"key {key} is taken"
-        self._live[key] = (filter, destination, compile_filter(filter))
+        """Add a filter under a key that is not in use."""
+        assert key not in self._records, f"key {key} is in use"
+        assert destination >= 0, destination
+        names = len(self._vocabulary.attributes)
+        records = []
+        for conjunction in filter.conjunctions:
+            compiled = compile_conjunction(conjunction, self._vocabulary)
+            if compiled is not None:
+                records.append(self._enter(compiled.atoms, compiled.remainder, destination))
+        self._records[key] = tuple(records)
         self.version += 1
+        if len(self._vocabulary.attributes) != names:
+            self._attributes = None
+        if self._additions_left <= 0:
+            self._rearrange()
 
     def remove(self, key: int) -> None:
-        del self._live[key]
+        """Remove the filter under `key`."""
+        names = len(self._vocabulary.attributes)
+        for record in self._records.pop(key):
+            self._leave(record)
         self.version += 1
+        if len(self._vocabulary.attributes) != names:
+            self._attributes = None
 
     def match(self, events: Sequence[Attributes]) -> list[tuple[int, ...]]:
         """Per event the destinations of the filters it matches, ascending, each once."""
-        return [
-            tuple(sorted({to for _, to, matches in self._live.values() if matches(event)}))
-            for event in events
-        ]
+        if len(events) == 1:
+            return [self._match_one(events[0])]
+        answers: list[tuple[int, ...]] = []
+        for start in range(0, len(events), _EVENTS_AT_ONCE):
+            self._match_many(events[start : start + _EVENTS_AT_ONCE], answers)
+        return answers
+
+    def match_arrays(
+        self, events: Sequence[Attributes]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The answers of `match` in one array, with where each event's part of it ends."""
+        answers = self.match(events)
+        ends = np.cumsum([len(answer) for answer in answers], dtype=np.int64)
+        flat = [destination for answer in answers for destination in answer]
+        return ends, np.array(flat, np.int32)
+
+    def _match_one(self, event: Attributes) -> tuple[int, ...]:
+        arena = self._arena
+        flat: list[float] = []
+        pairs, cells = self._vocabulary.encode(event, flat)
+        size = len(flat)
+        if size > arena.capacity[arenas.INPUT] or size * 16 > arena.capacity[arenas.VISITS]:
+            arena.reserve(arenas.INPUT, size)
+            arena.reserve(arenas.VISITS, _VISITS_PER_PAIR * size)
+        _doubles(size).pack_into(arena.views[kernels.INPUT], 0, *flat)
+        found = kernels.match_one(arena.address, pairs, cells)
+        if found < 1 << 32:
+            return _ints(found).unpack_from(arena.views[kernels.OUTPUT])
+        sure = _ints(found & 0xFFFFFFFF).unpack_from(arena.views[kernels.OUTPUT])
+        unsure = _ints(found >> 32).unpack_from(arena.views[kernels.UNSURE])
+        return self._verified(event, sure, unsure)
+
+    def _match_many(self, events: Sequence[Attributes], answers: list[tuple[int, ...]]) -> None:
+        arena = self._arena
+        flat: list[float] = []
+        counts: list[int] = []
+        largest = 0
+        encode = self._vocabulary.encode
+        for event in events:
+            pairs, cells = encode(event, flat)
+            counts.append(pairs)
+            counts.append(cells)
+            largest = max(largest, _VISITS_PER_PAIR * pairs + cells)
+        count = len(events)
+        arena.reserve(arenas.INPUT, len(flat))
+        arena.reserve(arenas.EVENTS, count)
+        arena.reserve(arenas.VISITS, largest + 1)
+        struct.pack_into(f"{len(flat)}d", arena.views[kernels.INPUT], 0, *flat)
+        struct.pack_into(f"{len(counts)}i", arena.views[kernels.COUNTS], 0, *counts)
+        arena.reserve(arenas.OUTPUT, max(1 << 14, 2 * self._destinations_max))
+        arena.reserve(arenas.UNSURE, 2 * len(self._remainders))
+        arena.header[kernels.OUTPUT_CAPACITY] = arena.capacity[arenas.OUTPUT]
+        arena.header[kernels.UNSURE_CAPACITY] = arena.capacity[arenas.UNSURE]
+        first, start = 0, 0
+        while first < count:
+            done = kernels.match_many(arena.address, first, start, count)
+            self._collect(events, first, done, answers)
+            start += sum(
+                2 * counts[2 * event] + counts[2 * event + 1] for event in range(first, done)
+            )
+            first = done
+
+    def _collect(
+        self, events: Sequence[Attributes], first: int, done: int, answers: list[tuple[int, ...]]
+    ) -> None:
+        """Append the outputs of events `first` to `done`."""
+        arrays = self._arena.arrays
+        ends = arrays[kernels.OUTPUT_ENDS][first:done].tolist()
+        unsure_ends = arrays[kernels.UNSURE_ENDS][first:done].tolist()
+        output = arrays[kernels.OUTPUT][: ends[-1]].tolist()
+        begin = 0
+        if unsure_ends[-1] == 0:
+            for end in ends:
+                answers.append(tuple(output[begin:end]))
+                begin = end
+            return
+        unsure = arrays[kernels.UNSURE][: unsure_ends[-1]].tolist()
+        unsure_begin = 0
+        for event, end, unsure_end in zip(events[first:done], ends, unsure_ends, strict=True):
+            sure = tuple(output[begin:end])
+            answers.append(self._verified(event, sure, unsure[unsure_begin:unsure_end]))
+            begin, unsure_begin = end, unsure_end
+
+    def _verified(
+        self, event: Attributes, sure: tuple[int, ...], unsure: Sequence[int]
+    ) -> tuple[int, ...]:
+        """What the kernel is sure of, and the unsure records whose remainder holds."""
+        wanted = set(sure)
+        for record in unsure:
+            remainder, destination = self._remainders[record]
+            if destination not in wanted and remainder.holds(event):
+                wanted.add(destination)
+        return tuple(sorted(wanted))
+
+    def _enter(self, atoms: list[float], remainder: Remainder | None, destination: int) -> int:
+        arena = self._arena
+        count = len(atoms) // 3
+        record = self._new_record()
+        offset = self._new_atoms(count)
+        _doubles(3 * count).pack_into(arena.views[kernels.ATOMS], 24 * offset, *atoms)
+        self._reserve_destination(destination)
+        code = destination
+        if remainder is not None:
+            self._remainders[record] = (remainder, destination)
+            arena.header[kernels.UNSURE_EVENT_MAX] = len(self._remainders)
+            arena.reserve(arenas.UNSURE, len(self._remainders))
+            code = -1 - destination
+        counters = arena.counters
+        if counters[kernels.BLOCKS_USED] + 1 > arena.capacity[arenas.BLOCKS]:
+            arena.reserve(arenas.BLOCKS, counters[kernels.BLOCKS_USED] + 1)
+        if counters[kernels.COLUMNS_USED] + 16 > arena.capacity[arenas.COLUMNS]:
+            arena.reserve(arenas.COLUMNS, counters[kernels.COLUMNS_USED] + 16)
+        kernels.place(arena.address, record, offset, count, code)
+        self._record_count += 1
+        self._additions_left -= 1
+        return record
+
+    def _leave(self, record: int) -> None:
+        arena = self._arena
+        kernels.displace(arena.address, record)
+        base = kernels.RECORD_SIZE * record
+        view = arena.views[kernels.RECORDS]
+        offset, count = view[base + kernels.OFFSET], view[base + kernels.COUNT]
+        view[base + kernels.COUNT] = -1
+        release(
+            _doubles(3 * count).unpack_from(arena.views[kernels.ATOMS], 24 * offset),
+            self._vocabulary,
+        )
+        if count:
+            self._atoms_free.setdefault(count, []).append(offset)
+        if view[base + kernels.DESTINATION] < 0:
+            remainder, _ = self._remainders.pop(record)
+            for name in remainder.attributes:
+                self._vocabulary.forget(name)
+        self._records_free.append(record)
+        self._record_count -= 1
+
+    def _new_record(self) -> int:
+        if self._records_free:
+            return self._records_free.pop()
+        self._records_used += 1
+        self._arena.reserve(arenas.RECORDS, self._records_used)
+        return self._records_used - 1
+
+    def _new_atoms(self, count: int) -> int:
+        free = self._atoms_free.get(count)
+        if free:
+            return free.pop()
+        offset = self._atoms_used
+        self._atoms_used += count
+        self._arena.reserve(arenas.ATOMS, self._atoms_used)
+        return offset
+
+    def _reserve_destination(self, destination: int) -> None:
+        if destination >= self._destinations_max:
+            self._destinations_max = destination + 1
+            self._arena.reserve(arenas.DESTINATIONS, self._destinations_max)
+            self._arena.reserve(arenas.OUTPUT, self._destinations_max)
+            self._arena.header[kernels.OUTPUT_EVENT_MAX] = self._destinations_max
+
+    def _rearrange(self) -> None:
+        arena = self._arena
+        counts = arena.arrays[kernels.RECORDS][: kernels.RECORD_SIZE * self._records_used]
+        live = np.flatnonzero(counts[kernels.COUNT :: kernels.RECORD_SIZE] >= 0).astype(np.int32)
+        # Only cells past the longest list have blocks, only blocks past the bound columns.
+        arena.reserve(arenas.BLOCKS, len(live) // kernels.LIST_MAX + 1)
+        columned = len(live) // kernels.COLUMNS_FROM + 1
+        lanes = min(int(arena.header[kernels.LANES_USED]), kernels.BLOCK_LANES_MAX)
+        arena.reserve(arenas.COLUMNS, columned * lanes + kernels.BLOCK_LANES_MAX)
+        spare = np.zeros(3 * arena.capacity[arenas.ATOMS])
+        self._atoms_used = kernels.rearrange(
+            arena.address, live.ctypes.data, len(live), spare.ctypes.data
+        )
+        self._atoms_free.clear()
+        arena.put(kernels.ATOMS, spare)
+        self._additions_left = 3 * len(live) + _REARRANGE_FROM
+
+
+@lru_cache(maxsize=512)
+def _doubles(count: int) -> struct.Struct:
+    return struct.Struct(f"{count}d")
+
+
+@lru_cache(maxsize=512)
+def _ints(count: int) -> struct.Struct:
+    return struct.Struct(f"{count}i")

@@ -1,0 +1,109 @@
+"""The arena: the arrays that the kernels work on, grown as needed.
+
+Owns memory and addresses, nothing else: what the numbers mean is said in `kernels`. Arrays
+that share an index grow together, by doubling, and the header always holds their current
+addresses. Invariant: `header[which]` is the address of `arrays[which]`, which stays alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gravitate.matching import kernels
+
+LANES: Final = 0
+CELLS: Final = 1
+GROUPS: Final = 2
+RECORDS: Final = 3
+ATOMS: Final = 4
+BLOCKS: Final = 5
+COLUMNS: Final = 6
+DESTINATIONS: Final = 7
+INPUT: Final = 8
+EVENTS: Final = 9
+VISITS: Final = 10
+OUTPUT: Final = 11
+UNSURE: Final = 12
+
+# Per family its arrays: place in the header, type, numbers an index, what fresh ones hold.
+_Layout = tuple[int, Any, int, float]
+_FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
+    (
+        (kernels.VALUES, np.float64, 1, np.nan),
+        (kernels.WORDS, np.int32, 1, kernels.ABSENT),
+        (kernels.BOUNDARIES, np.float64, kernels.BOUNDARY_STRIDE, np.inf),
+        (kernels.LANE_GRID, np.int32, 1, 0),
+        (kernels.LANE_CLASSES, np.int32, 1, 0),
+    ),
+    (
+        (kernels.CELL_HEAD, np.int32, 1, -1),
+        (kernels.CELL_STAMP, np.int64, 1, 0),
+        (kernels.CELL_WEIGHT, np.float64, 1, 0),
+        (kernels.CELL_GROUP, np.int32, 1, 0),
+    ),
+    ((kernels.GROUP_SIZE, np.float64, 1, 0),),
+    ((kernels.RECORDS, np.int32, kernels.RECORD_SIZE, 0),),
+    ((kernels.ATOMS, np.float64, 3, 0),),
+    (
+        (kernels.BLOCK_LIVE, np.uint64, 1, 0),
+        (kernels.BLOCK_LINKS, np.int32, kernels.LINKS_SIZE, 0),
+        (kernels.BLOCK_LANES, np.int32, kernels.BLOCK_LANES_MAX, 0),
+        (kernels.BLOCK_COLUMNS, np.int32, kernels.BLOCK_LANES_MAX, 0),
+        (kernels.SLOTS, np.int32, 64 * kernels.SLOT_SIZE, 0),
+    ),
+    ((kernels.COLUMNS, np.uint64, kernels.WORDS_PER_COLUMN, 0),),
+    ((kernels.DESTINATION_STAMP, np.int64, 1, 0),),
+    ((kernels.INPUT, np.float64, 1, 0),),
+    (
+        (kernels.COUNTS, np.int32, 2, 0),
+        (kernels.OUTPUT_ENDS, np.int64, 1, 0),
+        (kernels.UNSURE_ENDS, np.int64, 1, 0),
+    ),
+    ((kernels.VISITS, np.int32, 1, 0),),
+    ((kernels.OUTPUT, np.int32, 1, 0),),
+    ((kernels.UNSURE, np.int32, 1, 0),),
+)
+_SMALLEST: Final = (8, 256, 8, 32, 128, 1, 1, 32, 256, 16, 256, 64, 16)
+
+
+class Arena:
+    """Arrays by their place in the header, and the header's address for the kernels."""
+
+    def __init__(self) -> None:
+        self.header = np.zeros(kernels.HEADER_SIZE, np.int64)
+        self.counters = self.header.data
+        self.address: int = self.header.ctypes.data
+        self.arrays: dict[int, np.ndarray[Any, Any]] = {}
+        self.views: dict[int, memoryview] = {}
+        self.capacity = [0] * len(_FAMILIES)
+        self.header[kernels.BLOCKS_FREE] = -1
+        self.header[kernels.COLUMNS_FREE] = -1
+        for family, smallest in enumerate(_SMALLEST):
+            self.reserve(family, smallest)
+
+    def reserve(self, family: int, size: int) -> None:
+        """Make room for `size` indices of a family, keeping what is there."""
+        capacity = self.capacity[family]
+        if size <= capacity:
+            return
+        capacity = max(size, 2 * capacity)
+        for which, dtype, stride, fresh in _FAMILIES[family]:
+            grown = _fresh(capacity * stride, dtype, fresh)
+            old = self.arrays.get(which)
+            if old is not None:
+                grown[: len(old)] = old
+            self.put(which, grown)
+        self.capacity[family] = capacity
+
+    def put(self, which: int, array: np.ndarray[Any, Any]) -> None:
+        """Use `array` from now on."""
+        self.arrays[which] = array
+        self.views[which] = array.data
+        self.header[which] = array.ctypes.data
+
+
+def _fresh(size: int, dtype: Any, value: float) -> np.ndarray[Any, Any]:
+    # Zero pages come from the operating system untouched, so spare capacity costs no memory.
+    return np.zeros(size, dtype) if value == 0 else np.full(size, value, dtype)
