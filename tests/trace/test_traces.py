@@ -57,6 +57,14 @@ def test_an_event_leaves_a_row_at_every_step_of_its_way(tmp_path: Path) -> None:
     assert (delivery["session"], delivery["delay_s"], delivery["qos"]) == ("s", 0.25, 1)
 
 
+def test_hops_are_links_whether_or_not_the_path_ends_here(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path, "b3") as writer:
+        writer.on_delivered("b3", "s", batch(0, 1, covered=("b1", "b2")), 1, 1.0)
+        writer.on_delivered("b3", "s", batch(1, 1, covered=("b1", "b2", "b3")), 1, 1.0)
+        writer.on_delivered("b3", "s", batch(2, 1), 1, 1.0)
+    assert reader.read(tmp_path, "deliveries")["hops"].to_pylist() == [2, 2, 0]
+
+
 def test_subscriptions_tell_their_condition_and_their_fate(tmp_path: Path) -> None:
     with TraceWriter(tmp_path, "b1") as writer:
         writer.on_subscribed("b1", "s", "quotes", parse("volume > 10"), 1.0)

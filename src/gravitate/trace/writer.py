@@ -125,7 +125,14 @@ class TraceWriter(Observer):
             links = [links[i] for i in positions]
         self._hops.append(
             count,
-            (batch.publisher, batch.incarnation, broker, now, came_from, len(batch.covered)),
+            (
+                batch.publisher,
+                batch.incarnation,
+                broker,
+                now,
+                came_from,
+                _links_behind(broker, batch),
+            ),
             (counters, map(len, local), map(tuple, links)),
         )
         if self._hops.rows >= self._rows_per_group:
@@ -139,7 +146,7 @@ class TraceWriter(Observer):
         counters = batch.counters
         if count < len(counters):
             counters = [counters[i] for i in positions]
-        delay_s, hops = now - batch.published_at, len(batch.covered)
+        delay_s, hops = now - batch.published_at, _links_behind(broker, batch)
         self._deliveries.append(
             count,
             (batch.publisher, batch.incarnation, broker, now, session, delay_s, hops, qos),
@@ -251,3 +258,9 @@ class TraceWriter(Observer):
         self._link_rows.append(broker, peer, now, state, events, size_bytes, rtt_s)
         if self._link_rows.rows >= self._rows_per_group:
             self._write("links")
+
+
+def _links_behind(broker: str, batch: Batch) -> int:
+    """The links a batch has come along; the path it covered may or may not end with `broker`."""
+    covered = batch.covered
+    return len(covered) - 1 if covered and covered[-1] == broker else len(covered)
