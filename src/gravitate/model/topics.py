@@ -153,3 +153,36 @@ def topic_intersects(p: str, q: str) -> bool:
             return False
     shorter, longer = sorted((a, b), key=len)
     return longer[len(shorter) :] in ([], ["#"])
+
+
+def prefix_within_topic(prefix: str, pattern: str) -> bool:
+    """Whether every text that starts with `prefix` matches the topic filter; exact."""
+    levels = _levels(pattern)
+    *whole, _partial = prefix.split("/")
+    if levels[0] == "+" and (not prefix or prefix.startswith("$")):
+        return False
+    for index, level in enumerate(levels):
+        if level == "#":
+            return True
+        if index == len(whole):
+            # What follows the prefix may end this level in any way and add any further ones.
+            return level == "+" and levels[index + 1 :] == ["#"]
+        if level not in ("+", whole[index]):
+            return False
+    return False
+
+
+def prefix_intersects_topic(prefix: str, pattern: str) -> bool:
+    """Whether some text that starts with `prefix` matches the topic filter; exact."""
+    levels = _levels(pattern)
+    *whole, partial = prefix.split("/")
+    if levels[0] == "+" and prefix.startswith("$"):
+        return False
+    for index, level in enumerate(levels):
+        if level == "#":
+            return True
+        if index == len(whole):
+            return level == "+" or level.startswith(partial)
+        if level not in ("+", whole[index]):
+            return False
+    return False

@@ -1,0 +1,56 @@
+"""Which filters cover and which intersect: the questions that routing asks all the time.
+
+`covers` is a preorder and sound: what it says is so, filter over filter over filter. It is not
+complete: a conjunction that is covered only by several of the other filter's together is not
+found, nor are some pairs of LIKE patterns. `intersects` may say yes too often (the same
+patterns), never no when an event matches both. What is derived from a filter is kept with it.
+"""
+
+from __future__ import annotations
+
+from gravitate.model.filters import Filter
+from gravitate.model.regions import conjunction_within, conjunctions_overlap, filter_regions
+
+
+def covers(wide: Filter, narrow: Filter) -> bool:
+    """Whether every event that matches `narrow` matches `wide`."""
+    if wide is narrow:
+        return True
+    wides = wide.__dict__.get("regions")
+    if wides is None:
+        wides = filter_regions(wide)
+    narrows = narrow.__dict__.get("regions")
+    if narrows is None:
+        narrows = filter_regions(narrow)
+    for part in narrows:
+        for whole in wides:
+            if conjunction_within(part, whole):
+                break
+        else:
+            return False
+    return True
+
+
+def intersects(f: Filter, g: Filter) -> bool:
+    """Whether some event may match both."""
+    ours = f.__dict__.get("regions")
+    if ours is None:
+        ours = filter_regions(f)
+    others = g.__dict__.get("regions")
+    if others is None:
+        others = filter_regions(g)
+    for mine in ours:
+        for other in others:
+            if conjunctions_overlap(mine, other):
+                return True
+    return False
+
+
+def equivalent(f: Filter, g: Filter) -> bool:
+    """Whether the filters are found to match the same events."""
+    return covers(f, g) and covers(g, f)
+
+
+def is_empty(filter: Filter) -> bool:
+    """Whether it is found that no event matches."""
+    return not filter_regions(filter)

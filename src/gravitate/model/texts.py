@@ -1,0 +1,338 @@
+"""Sets of texts: what a conjunction of predicates on one attribute leaves of all texts.
+
+A `TextClass` is an intersection of constraints: an interval in code-point order (a prefix is
+one), what the text reads as when it reads as a number, patterns that must match, patterns that
+must not, and excluded texts. It is exact: it holds just the texts that satisfy the predicates.
+
+`class_within` is sound for inclusion, reflexive and transitive. It is transitive because each
+part is compared by a transitive relation, and because what is derived from one part for another
+(a pattern's literal prefix narrows the interval, an interval may rule numbers out) only grows
+stronger when the class gets smaller. Keep both properties when adding a kind of constraint.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from gravitate.model.intervals import (
+    ALL_NUMBERS,
+    NO_NUMBERS,
+    Numbers,
+    numbers_meet,
+    numbers_overlap,
+    numbers_within,
+)
+from gravitate.model.patterns import (
+    MANY,
+    Glob,
+    glob_covers,
+    glob_matcher,
+    globs_overlap,
+    literal_prefix,
+    normalised,
+)
+from gravitate.model.semantics import text_number
+from gravitate.model.topics import (
+    prefix_intersects_topic,
+    prefix_within_topic,
+    topic_covers,
+    topic_intersects,
+    topic_matcher,
+)
+
+_NUMBER_CHARACTERS: Final = frozenset("0123456789+-.eE")
+_NUMBERS_LOW: Final = "+"
+_NUMBERS_HIGH: Final = ":"
+"""Texts that read as numbers lie between these: they start with a sign, a point or a digit."""
+
+
+class Shape:
+    """A pattern texts may have to match: a glob, or a topic filter and the glob it implies."""
+
+    __slots__ = (
+        "glob",
+        "matches",
+        "prefix",
+        "prefix_end",
+        "prefix_only",
+        "spells_no_number",
+        "topic",
+    )
+
+    def __init__(self, glob: Glob, topic: str | None, matches: Callable[[str], bool]) -> None:
+        self.glob = glob
+        self.topic = topic
+        self.matches = matches
+        self.prefix = literal_prefix(glob)
+        self.prefix_only = topic is None and glob == (*self.prefix, MANY)
+        self.prefix_end = after_prefix(self.prefix)
+        self.spells_no_number = any(s not in _NUMBER_CHARACTERS for s in glob if len(s) == 1)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The first text after all those that start with `prefix`; None when there is none."""
+    while prefix and prefix[-1] == "\U0010ffff":
+        prefix = prefix[:-1]
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else None
+
+
+@functools.lru_cache(maxsize=4096)
+def glob_shape(glob: Glob) -> Shape:
+    """The shape of a LIKE pattern."""
+    return Shape(glob, None, glob_matcher(glob))
+
+
+@functools.lru_cache(maxsize=4096)
+def topic_shape(pattern: str) -> Shape:
+    """The shape of a topic filter."""
+    symbols: list[str] = []
+    for index, level in enumerate(pattern.split("/")):
+        if level == "#":
+            symbols.append(MANY)
+            break
+        if index:
+            symbols.append("/")
+        symbols.extend((MANY,) if level == "+" else level)
+    return Shape(normalised(symbols), pattern, topic_matcher(pattern))
+
+
+def shape_within(a: Shape, b: Shape) -> bool:
+    """Whether every text of shape `a` has shape `b`: sound, reflexive and transitive."""
+    if a is b:
+        return True
+    if b.topic is None:
+        return glob_covers(b.glob, a.glob)
+    if a.topic is None:
+        return prefix_within_topic(a.prefix, b.topic)
+    return topic_covers(b.topic, a.topic)
+
+
+def shapes_overlap(a: Shape, b: Shape) -> bool:
+    """Whether some text may have both shapes; never false when one has."""
+    if a is b:
+        return True
+    if a.topic is not None and b.topic is not None:
+        return topic_intersects(a.topic, b.topic)
+    if a.topic is not None and b.prefix_only:
+        return prefix_intersects_topic(b.prefix, a.topic)
+    if b.topic is not None and a.prefix_only:
+        return prefix_intersects_topic(a.prefix, b.topic)
+    return globs_overlap(a.glob, b.glob)
+
+
+class TextClass:
+    """The texts in [low, high) that satisfy every constraint.
+
+    A text that reads as a number must read as one of `numbers`; when `numeric` is set it must
+    read as a number. `high` is None where the interval has no end."""
+
+    __slots__ = (
+        "_prefix_shape",
+        "excluded",
+        "high",
+        "low",
+        "numbers",
+        "numeric",
+        "shapes",
+        "unlike",
+    )
+
+    def __init__(
+        self,
+        low: str = "",
+        high: str | None = None,
+        numeric: bool = False,
+        numbers: Numbers = ALL_NUMBERS,
+        shapes: tuple[Shape, ...] = (),
+        unlike: tuple[Shape, ...] = (),
+        excluded: frozenset[str] = frozenset(),
+    ) -> None:
+        self.low = low
+        self.high = high
+        self.numeric = numeric
+        self.numbers = numbers
+        self.shapes = shapes
+        self.unlike = unlike
+        self.excluded = excluded
+        self._prefix_shape: Shape | None = None
+
+    def __contains__(self, text: str) -> bool:
+        if text < self.low or (self.high is not None and text >= self.high):
+            return False
+        if text in self.excluded:
+            return False
+        if self.numeric or self.numbers is not ALL_NUMBERS:
+            number = text_number(text)
+            if self.numeric if number is None else number not in self.numbers:
+                return False
+        return all(shape.matches(text) for shape in self.shapes) and not any(
+            shape.matches(text) for shape in self.unlike
+        )
+
+    @property
+    def prefix_shape(self) -> Shape:
+        """The shape of the longest prefix that the interval gives all its texts."""
+        if self._prefix_shape is None:
+            self._prefix_shape = glob_shape((*common_prefix(self.low, self.high), MANY))
+        return self._prefix_shape
+
+
+ALL_TEXTS: Final = TextClass()
+
+
+def common_prefix(low: str, high: str | None) -> str:
+    """The longest text that all texts in [low, high) start with."""
+    if high is None:
+        return ""
+    size = 0
+    while size < len(low) and size < len(high) and low[size] == high[size]:
+        size += 1
+    # The next character may be common too: [ab, ac) has the prefix ab.
+    if size < len(low):
+        end = after_prefix(low[: size + 1])
+        longer = size + 1
+        while end is None or high <= end:
+            size = longer
+            if longer == len(low):
+                break
+            longer += 1
+            end = after_prefix(low[:longer])
+    return low[:size]
+
+
+def _reads_as_no_number(low: str, high: str | None, shapes: Iterable[Shape]) -> bool:
+    if low >= _NUMBERS_HIGH or (high is not None and high <= _NUMBERS_LOW):
+        return True
+    if any(shape.spells_no_number for shape in shapes):
+        return True
+    return any(c not in _NUMBER_CHARACTERS for c in common_prefix(low, high))
+
+
+def _contradictory(shapes: tuple[Shape, ...], unlike: tuple[Shape, ...], prefix: Shape) -> bool:
+    facts = (*shapes, prefix)
+    for index, shape in enumerate(facts):
+        if any(not shapes_overlap(shape, other) for other in facts[:index]):
+            return True
+        if any(shape_within(shape, refused) for refused in unlike):
+            return True
+    return False
+
+
+def _strongest(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """The shapes without those that another implies."""
+    kept: list[Shape] = []
+    for shape in shapes:
+        if not any(shape_within(other, shape) for other in kept):
+            kept = [other for other in kept if not shape_within(shape, other)]
+            kept.append(shape)
+    return tuple(kept)
+
+
+def _weakest(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """The shapes without those that imply another."""
+    kept: list[Shape] = []
+    for shape in shapes:
+        if not any(shape_within(shape, other) for other in kept):
+            kept = [other for other in kept if not shape_within(other, shape)]
+            kept.append(shape)
+    return tuple(kept)
+
+
+def _outside(shape: Shape, low: str, high: str | None) -> bool:
+    """Whether the texts of a shape all lie outside the interval, by its prefix."""
+    if high is not None and shape.prefix >= high:
+        return True
+    return shape.prefix_end is not None and shape.prefix_end <= low
+
+
+def text_class(
+    low: str = "",
+    high: str | None = None,
+    numeric: bool = False,
+    numbers: Numbers = ALL_NUMBERS,
+    shapes: tuple[Shape, ...] = (),
+    unlike: tuple[Shape, ...] = (),
+    excluded: frozenset[str] = frozenset(),
+) -> tuple[frozenset[str], TextClass | None]:
+    """The normal form: (that one text, None), or (none, the class), or (none, None) if empty."""
+    empty: tuple[frozenset[str], TextClass | None] = (frozenset(), None)
+    for shape in shapes:
+        low = max(low, shape.prefix)
+        end = shape.prefix_end
+        if end is not None and (high is None or end < high):
+            high = end
+    if numeric:
+        low = max(low, _NUMBERS_LOW)
+        high = _NUMBERS_HIGH if high is None else min(high, _NUMBERS_HIGH)
+    if high is not None and low >= high:
+        return empty
+    if (numeric or numbers is not NO_NUMBERS) and _reads_as_no_number(low, high, shapes):
+        numbers = NO_NUMBERS
+    if numeric and not numbers:
+        return empty
+    if high == low + "\0":
+        single = low in TextClass(low, high, numeric, numbers, shapes, unlike, excluded)
+        return (frozenset((low,)), None) if single else empty
+    if shapes or unlike:
+        shapes = _strongest(shapes)
+        unlike = _weakest(tuple(shape for shape in unlike if not _outside(shape, low, high)))
+        prefix = glob_shape((*common_prefix(low, high), MANY))
+        if _contradictory(shapes, unlike, prefix):
+            return empty
+    if excluded:
+        bare = TextClass(low, high, numeric, numbers, shapes, unlike)
+        excluded = frozenset(text for text in excluded if text in bare)
+    return frozenset(), TextClass(low, high, numeric, numbers, shapes, unlike, excluded)
+
+
+def class_meet(a: TextClass, b: TextClass) -> tuple[frozenset[str], TextClass | None]:
+    """The texts in both classes, as `text_class` gives them."""
+    if b is ALL_TEXTS or a is b:
+        return frozenset(), a
+    if a is ALL_TEXTS:
+        return frozenset(), b
+    high = a.high if b.high is None else b.high if a.high is None else min(a.high, b.high)
+    return text_class(
+        max(a.low, b.low),
+        high,
+        a.numeric or b.numeric,
+        numbers_meet(a.numbers, b.numbers),
+        a.shapes + b.shapes,
+        a.unlike + b.unlike,
+        a.excluded | b.excluded,
+    )
+
+
+def class_within(a: TextClass, b: TextClass) -> bool:
+    """Whether `a` is part of `b`: sound, reflexive and transitive."""
+    if a is b or b is ALL_TEXTS:
+        return True
+    if a.low < b.low or (b.high is not None and (a.high is None or a.high > b.high)):
+        return False
+    if b.numeric and not a.numeric:
+        return False
+    if not numbers_within(a.numbers, b.numbers):
+        return False
+    for shape in b.shapes:
+        if not any(shape_within(other, shape) for other in a.shapes) and not shape_within(
+            a.prefix_shape, shape
+        ):
+            return False
+    for shape in b.unlike:
+        if not any(shape_within(shape, other) for other in a.unlike) and not _outside(
+            shape, a.low, a.high
+        ):
+            return False
+    return not any(text in a for text in b.excluded)
+
+
+def classes_overlap(a: TextClass, b: TextClass) -> bool:
+    """Whether some text may be in both; never false when one is."""
+    if (a.high is not None and b.low >= a.high) or (b.high is not None and a.low >= b.high):
+        return False
+    if a.numeric and b.numeric and not numbers_overlap(a.numbers, b.numbers):
+        return False
+    single, rest = class_meet(a, b)
+    return bool(single) or rest is not None
