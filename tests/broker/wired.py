@@ -56,6 +56,7 @@ class Wired:
         for name in sorted({name for link in self.links for name in link}):
             self.boot(name, 1, (mechanisms or {}).get(name, []))
         self.run()
+        self.pass_time(1.0)
 
     def boot(self, name: str, incarnation: int, mechanisms: Sequence[Mechanism] = ()) -> None:
         neighbours = {b: True for a, b in self.links if a == name}
