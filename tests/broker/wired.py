@@ -61,9 +61,7 @@ class Wired:
     def boot(self, name: str, incarnation: int, mechanisms: Sequence[Mechanism] = ()) -> None:
         neighbours = {b: True for a, b in self.links if a == name}
         neighbours |= {a: False for a, b in self.links if b == name}
-        broker = Broker(
-            name, incarnation, neighbours, options=self.options, mechanisms=mechanisms
-        )
+        broker = Broker(name, incarnation, neighbours, options=self.options, mechanisms=mechanisms)
         self.brokers[name] = broker
         self.effects[name] = []
         self._carry_out(name, broker.start(self.now))
@@ -156,7 +154,9 @@ class Wired:
     def subscribe(self, name: str, client: str, condition: str, qos: int = 1) -> None:
         self.tell(name, ClientSubscribed(client, condition, parse(condition), qos))
 
-    def publish(self, name: str, client: str, *attributes: dict[str, float | str], qos: int = 1) -> None:
+    def publish(
+        self, name: str, client: str, *attributes: dict[str, float | str], qos: int = 1
+    ) -> None:
         events = [Event({"topic": "t", **a}) for a in attributes]
         self.tell(name, ClientPublished(client, PlainBodies(events), qos))
 

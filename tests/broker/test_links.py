@@ -1,0 +1,113 @@
+"""Links: greeting, refusal, heartbeat; what a broker says on connections and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from gravitate.broker.core import Broker
+from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
+from gravitate.broker.inputs import FrameReceived, LinkClosed, LinkOpened, TimerFired
+from gravitate.broker.messages import (
+    Acknowledge,
+    Congestion,
+    Data,
+    Frame,
+    Hello,
+    Ping,
+    Pong,
+    Refusal,
+)
+from gravitate.broker.options import BrokerOptions
+
+HELLO = Hello("gravitate", "b", 7, 0, 0)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """A broker `a` that dials `b`, with a connection on which nothing was said yet."""
+    broker = Broker("a", 1, {"b": True}, options=BrokerOptions(retry_s_min=1, retry_s_max=4))
+    assert OpenLink("b") in broker.start(0.0)
+    return broker
+
+
+def frames(effects: list[Effect]) -> list[Frame]:
+    return [effect.frame for effect in effects if isinstance(effect, Send)]
+
+
+def greet(broker: Broker, hello: Hello = HELLO, connection: int = 1) -> list[Effect]:
+    said = broker.handle([LinkOpened("b", connection)], 0.0)
+    return said + broker.handle([FrameReceived("b", connection, hello)], 0.0)
+
+
+def test_a_connection_begins_with_hello_and_everything_known(broker: Broker) -> None:
+    hello, data = frames(greet(broker))
+    assert hello == Hello("gravitate", "a", 1, 0, 0)
+    assert isinstance(data, Data)
+    assert data.sequence == 1
+
+
+@pytest.mark.parametrize(
+    ("hello", "name"),
+    [
+        (Hello("gravitate", "b", 7, 0, 0, version=9), "version"),
+        (Hello("elsewhere", "b", 7, 0, 0), "network"),
+        (Hello("gravitate", "c", 7, 0, 0), "identity"),
+    ],
+)
+def test_a_peer_that_does_not_fit_is_refused_by_name(
+    broker: Broker, hello: Hello, name: str
+) -> None:
+    effects = greet(broker, hello)
+    refusal = frames(effects)[-1]
+    assert isinstance(refusal, Refusal)
+    assert refusal.name == name
+    assert any(isinstance(effect, CloseLink) for effect in effects)
+
+
+@pytest.mark.parametrize(
+    "frame", [Data(5, 0, []), Acknowledge(99), Data(1, 99, []), Hello("gravitate", "b", 7, 0, 0)]
+)
+def test_numbers_that_cannot_be_are_refused(broker: Broker, frame: Frame) -> None:
+    greet(broker)
+    effects = broker.handle([FrameReceived("b", 1, frame)], 0.0)
+    assert any(isinstance(effect, CloseLink) for effect in effects)
+
+
+def test_data_before_hello_is_refused(broker: Broker) -> None:
+    broker.handle([LinkOpened("b", 1)], 0.0)
+    effects = broker.handle([FrameReceived("b", 1, Data(1, 0, []))], 0.0)
+    assert isinstance(frames(effects)[0], Refusal)
+
+
+def test_frames_of_a_former_connection_are_ignored(broker: Broker) -> None:
+    greet(broker, connection=1)
+    greet(broker, Hello("gravitate", "b", 7, 1, 0), connection=2)
+    assert broker.handle([FrameReceived("b", 1, Acknowledge(99))], 0.0) == []
+    assert broker.handle([LinkClosed("b", 1)], 0.0) == []
+
+
+def test_what_was_received_twice_is_taken_once(broker: Broker) -> None:
+    greet(broker)
+    data = Data(1, 0, [Congestion("z", True), Congestion("y", True)])
+    broker.handle([FrameReceived("b", 1, data)], 0.0)
+    broker.handle([FrameReceived("b", 1, data)], 0.0)
+    effects = broker.handle([TimerFired("link:acknowledge:b")], 1.0)
+    assert frames(effects) == [Acknowledge(2)]
+
+
+def test_retries_back_off_up_to_a_bound(broker: Broker) -> None:
+    delays = []
+    for _ in range(5):
+        effects = broker.handle([LinkClosed("b", 0)], 100.0)
+        delays += [e.at - 100.0 for e in effects if isinstance(e, SetTimer)]
+    assert delays == [1, 2, 4, 4, 4]
+
+
+def test_a_heartbeat_measures_the_round_trip_and_cuts_a_silent_peer(broker: Broker) -> None:
+    greet(broker)
+    assert Ping(2.0) in frames(broker.handle([TimerFired("link:beat:b")], 2.0))
+    broker.handle([FrameReceived("b", 1, Pong(2.0))], 2.5)
+    assert broker.links["b"].rtt_s == pytest.approx(0.5)
+    assert frames(broker.handle([FrameReceived("b", 1, Ping(7.0))], 3.0)) == [Pong(7.0)]
+    effects = broker.handle([TimerFired("link:beat:b")], 20.0)
+    assert any(isinstance(effect, CloseLink) for effect in effects)

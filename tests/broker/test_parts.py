@@ -1,0 +1,102 @@
+"""The small parts of a broker, each on its own."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gravitate.broker.locks import MoveLock
+from gravitate.broker.sessions import common_levels
+from gravitate.broker.settlement import Request, Settlement
+from gravitate.broker.tail import Tail
+
+
+@given(st.lists(st.one_of(st.integers(1, 5), st.floats(0, 1)), max_size=40))
+def test_a_tail_holds_exactly_what_is_not_acknowledged(steps: list[int | float]) -> None:
+    """A whole number pushes an item of that size, a fraction acknowledges that share."""
+    tail: Tail[str] = Tail()
+    items: deque[tuple[int, str]] = deque()
+    for step in steps:
+        if isinstance(step, int):
+            first = tail.push(f"item {tail.last}", step)
+            items.append((first + step - 1, f"item {first - 1}"))
+        else:
+            number = tail.acknowledged + int(step * len(tail))
+            released = tail.acknowledge(number)
+            assert released == [items.popleft()[1] for last, _ in list(items) if last <= number]
+        assert list(tail) == [item for _, item in items]
+        for number in (tail.acknowledged, (tail.acknowledged + tail.last) // 2, tail.last):
+            assert tail.after(number) == [item for last, item in items if last > number]
+
+
+def test_a_tail_refuses_acknowledgement_of_what_was_never_sent() -> None:
+    with pytest.raises(AssertionError, match="only 0 were sent"):
+        Tail[str]().acknowledge(1)
+
+
+def test_a_request_settles_with_its_last_token() -> None:
+    settlement, answers = Settlement(), list[str]()
+    request = Request()
+    first, second = settlement.token("b"), settlement.token("c")
+    for peer, token in (("b", first), ("c", second)):
+        settlement.wait(request, peer, token)
+    settlement.seal(request, "a", lambda: answers.append("settled"))
+    settlement.answered("b", first)
+    settlement.answered("b", second)
+    assert answers == []
+    settlement.answered("c", second)
+    settlement.answered("c", second)
+    assert answers == ["settled"]
+
+
+def test_a_message_sent_again_is_waited_for_under_its_new_token() -> None:
+    settlement, answers = Settlement(), list[str]()
+    request, old = Request(), settlement.token("b")
+    settlement.wait(request, "b", old)
+    settlement.seal(request, None, lambda: answers.append("settled"))
+    new = settlement.token("b")
+    settlement.replace("b", old, new)
+    settlement.answered("b", old)
+    assert answers == []
+    settlement.answered("b", new)
+    assert answers == ["settled"]
+
+
+def test_who_forgot_what_it_asked_is_not_answered() -> None:
+    settlement, answers = Settlement(), list[str]()
+    request, token = Request(), settlement.token("b")
+    settlement.wait(request, "b", token)
+    settlement.seal(request, "a", lambda: answers.append("to a"))
+    settlement.seal(request, "c", lambda: answers.append("to c"))
+    settlement.drop_answers("a")
+    settlement.forget("b")
+    assert answers == ["to c"]
+
+
+def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:
+    lock = MoveLock()
+    assert lock.request("m1", exclusive=False, lease_s=10, now=0)
+    assert lock.request("m2", exclusive=False, lease_s=10, now=0)
+    assert not lock.request("m3", exclusive=True, lease_s=10, now=0)
+    lock.release("m2")
+    assert lock.request("m1", exclusive=True, lease_s=10, now=1)
+    assert not lock.request("m2", exclusive=False, lease_s=10, now=10)
+    assert lock.request("m2", exclusive=False, lease_s=10, now=11)
+    assert lock.holders(now=11) == ["m2"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "shared"),
+    [
+        (["a/b/c", "a/b/d"], "a/b"),
+        (["a/b", "a/b/c"], "a/b"),
+        (["ab/c", "abc/d"], ""),
+        (["a", "b"], ""),
+        (["$SYS/a", "$SYS/b"], ""),
+    ],
+)
+def test_common_levels_are_whole_levels(topics: list[str], shared: str) -> None:
+    assert common_levels(topics) == shared
