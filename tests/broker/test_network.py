@@ -193,7 +193,7 @@ def test_a_clients_own_advertisement_is_settled_and_used(chain: Wired) -> None:
 def test_no_more_than_the_window_is_under_way_and_the_rest_follows(chain: Wired) -> None:
     chain.connect("c", "slow", window=2)
     chain.subscribe("c", "slow", "x > 0")
-    chain.publish("a", "pub", *({"x": n} for n in range(1, 6)))
+    chain.publish("a", "pub", {"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 5})
     assert [c for _, c in chain.delivered("c", "slow")] == [1, 2]
     chain.tell("c", ClientAcknowledged("slow", 1))
     assert [c for _, c in chain.delivered("c", "slow")] == [1, 2, 3]
