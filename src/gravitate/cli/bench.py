@@ -1,0 +1,38 @@
+"""`gravitate bench`: measure, with the baseline in the same run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from gravitate.cli import output
+
+BENCHES = ("matching", "node", "links", "simulator")
+
+
+def complete_name(incomplete: str) -> list[str]:
+    return [name for name in BENCHES if name.startswith(incomplete)]
+
+
+def bench(
+    name: Annotated[
+        str,
+        typer.Argument(help="matching, node, links or simulator.", autocompletion=complete_name),
+    ],
+    case: Annotated[
+        list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")
+    ] = None,
+    json: output.AsJson = False,
+) -> None:
+    """Measure, each figure beside its baseline; a ratio above 1 means that we are ahead."""
+    from gravitate.bench import records
+    from gravitate.errors import InputError
+
+    if name not in BENCHES:
+        raise InputError(f"unknown benchmark '{name}': write one of {', '.join(BENCHES)}")
+    module = import_module(f"gravitate.bench.{name}")
+    with output.activity(f"bench {name}") as say:
+        measured = module.run(case or None, progress=say)
+    records.show(measured, json=json)

@@ -1,0 +1,189 @@
+"""`gravitate up`, `broker`, `status`: run brokers on sockets, and ask them how they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gravitate.cli import output
+from gravitate.cli.networks import NetworkFile, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gravitate.config.network import BrokerSpec, Network
+    from gravitate.serve.processes import RunSettings
+    from gravitate.serve.status import NodeStatus
+
+STATUS_TIMEOUT_S = 3.0
+
+EmulateLatency = Annotated[
+    bool, typer.Option("--emulate-latency", help="Delay links by the latencies in the file.")
+]
+Trace = Annotated[
+    Path | None, typer.Option("--trace", metavar="DIR", help="Write traces below DIR.")
+]
+Sampling = Annotated[
+    float, typer.Option(help="Share of all events that traces keep, 0 to 1.", min=0.0, max=1.0)
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens.")]
+
+
+def complete_broker(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The ids in the network file that stands before on the command line."""
+    from gravitate.errors import GravitateError
+
+    try:
+        network = load(Path(str(ctx.params.get("path", ""))))
+    except GravitateError:
+        return []
+    return [broker.id for broker in network.brokers if broker.id.startswith(incomplete)]
+
+
+def up(
+    path: NetworkFile,
+    processes: Annotated[
+        bool, typer.Option("--processes", help="One process a broker instead of one for all.")
+    ] = False,
+    emulate_latency: EmulateLatency = False,
+    trace: Trace = None,
+    sampling: Sampling = 1.0,
+    verbose: Verbose = False,
+) -> None:
+    """Run all brokers of a network here, until Ctrl-C."""
+    network = load(path)
+    settings = _settings(network, emulate_latency, trace, sampling, verbose)
+    from gravitate.serve import processes as running
+
+    def ready() -> None:
+        _show_addresses(network, network.brokers)
+        output.say(f"network '{network.name}' is up; Ctrl-C ends it")
+
+    if processes:
+        status = running.run_processes(network, settings, ready)
+    else:
+        status = running.run_network(network, settings, None, ready)
+    raise typer.Exit(status)
+
+
+def broker(
+    path: NetworkFile,
+    broker_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Which broker.", autocompletion=complete_broker)
+    ],
+    emulate_latency: EmulateLatency = False,
+    trace: Trace = None,
+    sampling: Sampling = 1.0,
+    verbose: Verbose = False,
+) -> None:
+    """Run one broker of a network here, until Ctrl-C."""
+    network = load(path)
+    settings = _settings(network, emulate_latency, trace, sampling, verbose)
+    from gravitate.serve.network import broker_spec
+    from gravitate.serve.processes import run_network
+
+    spec = broker_spec(network, broker_id)
+
+    def ready() -> None:
+        _show_addresses(network, [spec])
+        output.say(f"broker '{broker_id}' is up; Ctrl-C ends it")
+
+    raise typer.Exit(run_network(network, settings, [broker_id], ready))
+
+
+def status(path: NetworkFile, json: output.AsJson = False) -> None:
+    """Ask every broker of a network how it is. Exit status 1 when one does not answer."""
+    network = load(path)
+    answers = ask_all(network)
+    if json:
+        output.show_json(
+            {
+                broker: answer or {"broker": broker, "unreachable": True}
+                for broker, answer in answers.items()
+            }
+        )
+    else:
+        output.show_table(
+            ("broker", "state", "uptime (s)", "sessions", "links up", "rtt, most (ms)", "queued"),
+            [_status_row(broker, answer) for broker, answer in answers.items()],
+            title=f"network '{network.name}'",
+        )
+    raise typer.Exit(0 if all(answers.values()) else 1)
+
+
+def ask_all(network: Network) -> dict[str, NodeStatus | None]:
+    """The status of every broker; None for one that does not answer or offers no status."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=min(32, len(network.brokers))) as pool:
+        answers = list(pool.map(_ask, network.brokers))
+    return {broker.id: answer for broker, answer in zip(network.brokers, answers, strict=True)}
+
+
+def _ask(spec: BrokerSpec) -> NodeStatus | None:
+    import http.client
+
+    import msgspec
+
+    from gravitate.serve.status import NodeStatus
+
+    if not spec.address.http:
+        return None
+    connection = http.client.HTTPConnection(
+        spec.address.host, spec.address.http, timeout=STATUS_TIMEOUT_S
+    )
+    try:
+        connection.request("GET", "/status")
+        return msgspec.json.decode(connection.getresponse().read(), type=NodeStatus)
+    except (OSError, http.client.HTTPException, msgspec.DecodeError):
+        return None
+    finally:
+        connection.close()
+
+
+def _status_row(broker: str, answer: NodeStatus | None) -> Sequence[object]:
+    if answer is None:
+        return (broker, "no answer", None, None, None, None, None)
+    links_up = sum(link.state == "up" for link in answer.links)
+    return (
+        broker,
+        "up",
+        round(answer.uptime_s, 1),
+        answer.sessions,
+        f"{links_up} of {len(answer.links)}",
+        max((link.rtt_ms for link in answer.links), default=0.0),
+        sum(link.queue_events for link in answer.links),
+    )
+
+
+def _settings(
+    network: Network,
+    emulate_latency: bool,
+    trace: Path | None,
+    sampling: float,
+    verbose: bool,
+) -> RunSettings:
+    import logging
+
+    from gravitate.serve.processes import RunSettings
+    from gravitate.serve.traces import TraceSettings
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    traces = None if trace is None else TraceSettings(directory=str(trace), rate=sampling)
+    return RunSettings(emulate_latency=emulate_latency, traces=traces)
+
+
+def _show_addresses(network: Network, brokers: Sequence[BrokerSpec]) -> None:
+    rows = []
+    for spec in brokers:
+        address = spec.address
+        ports = (str(port or "-") for port in (address.mqtt, address.peer, address.http))
+        rows.append((spec.id, address.host, *ports))
+    output.show_table(
+        ("broker", "host", "mqtt", "peer", "http"), rows, title=f"network '{network.name}'"
+    )

@@ -1,0 +1,164 @@
+"""`gravitate network`: make, check and look at network files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gravitate.cli import output
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from gravitate.config.network import Network
+
+app = typer.Typer(help="Make, check and look at network files.", no_args_is_help=True)
+
+NetworkFile = Annotated[Path, typer.Argument(metavar="NETWORK", help="A network file.")]
+
+
+def load(path: Path) -> Network:
+    """The network file a command was given."""
+    from gravitate.config import network
+
+    return network.load(path)
+
+
+def complete_shape(incomplete: str) -> list[str]:
+    from gravitate.overlay.shapes import SHAPES
+
+    return [name for name in SHAPES if name.startswith(incomplete)]
+
+
+@app.command()
+def new(
+    shape: Annotated[
+        str,
+        typer.Option(
+            help="balanced-tree, line, star or random-tree.", autocompletion=complete_shape
+        ),
+    ] = "balanced-tree",
+    brokers: Annotated[int, typer.Option(help="How many brokers.", min=1)] = 15,
+    fanout: Annotated[int, typer.Option(help="Children of a broker in a balanced tree.")] = 2,
+    seed: Annotated[int, typer.Option(help="Decides a random tree and scattered places.")] = 0,
+    name: Annotated[str, typer.Option(help="Name of the network.")] = "",
+    link_ms: Annotated[
+        float, typer.Option(help="Spread brokers so that links are about this long, one way.")
+    ] = 0.0,
+    extent_ms: Annotated[
+        float, typer.Option(help="Scatter brokers over a square of this size instead.")
+    ] = 0.0,
+    host: Annotated[str, typer.Option(help="Where all brokers listen.")] = "127.0.0.1",
+    mqtt_port: Annotated[int, typer.Option(help="First of the MQTT ports.")] = 18830,
+    peer_port: Annotated[int, typer.Option(help="First of the ports for links.")] = 22830,
+    http_port: Annotated[int, typer.Option(help="First of the status ports.")] = 26830,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; else standard output.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+) -> None:
+    """Make a network file: a shape, a number of brokers, consecutive ports."""
+    from gravitate.config import network
+    from gravitate.config.build import shaped
+    from gravitate.errors import InputError
+
+    made = shaped(
+        shape,
+        brokers,
+        name=name,
+        fanout=fanout,
+        seed=seed,
+        host=host,
+        mqtt_port=mqtt_port,
+        peer_port=peer_port,
+        http_port=http_port,
+        link_ms=link_ms,
+        extent_ms=extent_ms,
+    )
+    if out is None:
+        typer.echo(network.render(made), nl=False)
+        return
+    if out.exists() and not force:
+        raise InputError(f"{out} exists: give another name, or --force to replace it")
+    network.save(made, out)
+    output.say(f"{out}: network '{made.name}' of {brokers} brokers")
+
+
+@app.command()
+def check(path: NetworkFile, json: output.AsJson = False) -> None:
+    """Check a network file; what is wrong is named with its line."""
+    made = load(path)
+    facts = _facts(made)
+    if json:
+        output.show_json(facts)
+    else:
+        output.show_facts(facts.items(), title=f"{path} is sound")
+
+
+@app.command()
+def show(path: NetworkFile, json: output.AsJson = False) -> None:
+    """Draw a network's primary tree, with addresses and latencies."""
+    made = load(path)
+    if json:
+        output.show_json(made)
+    else:
+        output.show(drawn(made))
+
+
+def _facts(network: Network) -> dict[str, object]:
+    from gravitate.overlay.tree import diameter_hops, neighbours
+
+    near = neighbours(
+        [broker.id for broker in network.brokers], [link.between for link in network.links]
+    )
+    latencies = [link.latency_ms for link in network.links]
+    return {
+        "name": network.name,
+        "brokers": len(network.brokers),
+        "links": len(network.links),
+        "routing": network.routing,
+        "forwarding": network.forwarding,
+        "mechanisms": ", ".join(network.mechanisms) or "none",
+        "links of a broker, at most": max(map(len, near.values())),
+        "diameter (hops)": diameter_hops(near),
+        "link latency, least (ms)": min(latencies, default=0.0),
+        "link latency, most (ms)": max(latencies, default=0.0),
+    }
+
+
+def drawn(network: Network) -> Tree:
+    """The primary tree from its first broker on."""
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    from gravitate.overlay.tree import neighbours
+
+    specs = {broker.id: broker for broker in network.brokers}
+    near = neighbours(specs, [link.between for link in network.links])
+    latencies = {frozenset(link.between): link.latency_ms for link in network.links}
+
+    def label(broker: str, parent: str | None) -> str:
+        address = specs[broker].address
+        offers = " ".join(
+            f"{kind} {port}"
+            for kind, port in (
+                ("mqtt", address.mqtt),
+                ("peer", address.peer),
+                ("http", address.http),
+            )
+            if port
+        )
+        far = f" [cyan]{latencies[frozenset((broker, parent))]:g} ms[/]" if parent else ""
+        return f"[bold]{escape(broker)}[/]{far} [dim]{escape(address.host)} {offers}[/]"
+
+    root = network.brokers[0].id
+    trunk = Tree(label(root, None))
+    open_branches: list[tuple[str, str | None, Tree]] = [(root, None, trunk)]
+    while open_branches:
+        broker, parent, branch = open_branches.pop()
+        for child in near[broker]:
+            if child != parent:
+                open_branches.append((child, broker, branch.add(label(child, broker))))
+    return trunk
