@@ -62,6 +62,7 @@ class Clients:
             self._context.options,
             self._dispatch.hand_over,
         )
+        self._observe(session, "opened")
         self._update_reading(session)
 
     def disconnected(self, id: str) -> None:
@@ -76,6 +77,12 @@ class Clients:
         session.subscriptions.clear()
         for name in session.advertisements:
             self._router.unadvertise(self._advertisement_id(session, name))
+        self._observe(session, "closed")
+
+    def _observe(self, session: Session, state: str) -> None:
+        context = self._context
+        for observer in context.observers:
+            observer.on_session(context.broker_id, session.id, state, context.now)
 
     def close(self, id: str, reason: str) -> None:
         self.disconnected(id)

@@ -34,6 +34,8 @@ class CongestionView:
 
     def changed(self) -> bool:
         """Look at the links; whether `holding` is another than when last asked."""
+        if not self._said_by and not self._holding and self._links.queued_events <= self._high:
+            return False
         congested = self._broker_id in self._said_by
         queued = self._links.queued_events_max()
         if queued > self._high and not congested:

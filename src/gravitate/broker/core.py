@@ -123,7 +123,8 @@ class Broker:
 
     def _end(self) -> list[Effect]:
         context = self._context
-        self.clients.close_overloaded()
+        if self.dispatch.overloaded:
+            self.clients.close_overloaded()
         self.dispatch.flush()
         if self._congestion.changed():
             self.clients.network_congested(self._congestion.holding)

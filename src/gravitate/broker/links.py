@@ -109,6 +109,8 @@ class LinkTable:
         self._touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
+        self.queued_events = 0
+        """Unacknowledged events on all links."""
 
     def __getitem__(self, peer: str) -> Link:
         return self._links[peer]
@@ -132,7 +134,7 @@ class LinkTable:
             return
         link.tail.push(message)
         if type(message) is Publications:
-            link.queued_events += sum(map(len, message.batches))
+            self._queue(link, message, 1)
         self._touched[peer] = link
 
     def flush(self, now: float) -> None:
@@ -140,12 +142,12 @@ class LinkTable:
         for link in self._touched.values():
             if link.state is not LinkState.UP:
                 continue
-            if link.sent < link.tail.last:
-                messages = link.tail.after(link.sent)
-                self._emit(
-                    Send(link.peer, link.connection, Data(link.sent + 1, link.received, messages))
-                )
-                link.sent = link.tail.last
+            tail, sent = link.tail, link.sent
+            if sent < tail.last:
+                messages = tail.after(sent)
+                data = Data(sent + 1, link.received, messages)
+                self._emit(Send(link.peer, link.connection, data))
+                link.sent = tail.last
                 link.messages_out += len(messages)
                 link.unacknowledged = 0
             elif link.unacknowledged >= self._options.acknowledge_every or self.draining:
@@ -283,8 +285,7 @@ class LinkTable:
         kept = [message for message in link.tail if type(message) is Publications]
         link.peer_incarnation = hello.incarnation
         link.received = link.sent = link.unacknowledged = 0
-        link.queued_events = 0
-        link.tail = Tail()
+        self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
             self.send(link.peer, message)
@@ -310,9 +311,13 @@ class LinkTable:
     def _give_up(self, link: Link) -> None:
         link.given_up = True
         link.peer_incarnation = 0
-        link.tail = Tail()
-        link.queued_events = 0
+        self._empty(link)
         self._changed(link.peer, "given up")
+
+    def _empty(self, link: Link) -> None:
+        self.queued_events -= link.queued_events
+        link.queued_events = 0
+        link.tail = Tail()
 
     def _refuse(self, link: Link, name: str, reason: str, now: float) -> None:
         self._emit(Send(link.peer, link.connection, Refusal(name, reason)))
@@ -345,7 +350,13 @@ class LinkTable:
             return
         for message in link.tail.acknowledge(number):
             if type(message) is Publications:
-                link.queued_events -= sum(map(len, message.batches))
+                self._queue(link, message, -1)
+
+    def _queue(self, link: Link, message: Publications, sign: int) -> None:
+        batches = message.batches
+        events = sign * (len(batches[0]) if len(batches) == 1 else sum(map(len, batches)))
+        link.queued_events += events
+        self.queued_events += events
 
     def _acknowledge(self, link: Link) -> None:
         if link.unacknowledged:

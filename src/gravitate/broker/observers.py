@@ -37,6 +37,9 @@ class Observer:
     def on_dropped(self, broker: str, session: str, count: int, reason: str, now: float) -> None:
         """Events for a session were discarded: duplicates, or QoS 0 to a client that is slow."""
 
+    def on_session(self, broker: str, session: str, state: str, now: float) -> None:
+        """A client's session began or ended: `opened`, `closed`."""
+
     def on_subscribed(
         self, broker: str, session: str, subscription: str, filter: Filter, now: float
     ) -> None:
