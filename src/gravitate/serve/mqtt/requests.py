@@ -14,9 +14,8 @@ from gravitate.broker.inputs import (
     ClientUnsubscribed,
 )
 from gravitate.errors import FilterError, MqttError
-from gravitate.model.canonical import conjoin
 from gravitate.model.filters import EVERYTHING, Filter
-from gravitate.model.language import parse, parse_query
+from gravitate.model.language import parse
 from gravitate.model.topics import topic_filter
 from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import (
@@ -24,6 +23,7 @@ from gravitate.wire.mqtt.control import (
     UNADVERTISE,
     WHERE,
     subscription_name,
+    wanted_filter,
 )
 from gravitate.wire.mqtt.packets import Publish, Subscribe, TopicRequest, Unsubscribe
 from gravitate.wire.mqtt.properties import Properties, Property, user_properties
@@ -83,7 +83,7 @@ class Requests:
                 ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED,
                 f"{request.topic_filter}: shared subscriptions are not supported",
             )
-        return wanted_filter(request.topic_filter, where)
+        return granted_filter(request.topic_filter, where)
 
     def unsubscribe(self, packet: Unsubscribe) -> tuple[list[ClientUnsubscribed], list[ReasonCode]]:
         """The inputs, and one reason code a topic filter."""
@@ -112,21 +112,17 @@ def condition_text(properties: Properties) -> str | None:
     return found[0] if found else None
 
 
-def wanted_filter(topic: str, where: str | None) -> Filter:
+def granted_filter(topic: str, where: str | None) -> Filter:
     """What a topic filter, its query and a condition mean together; raises `Refused`."""
     try:
-        wanted = topic_filter(topic.partition("?")[0])
+        topic_filter(topic.partition("?")[0])
     except FilterError as error:
         raise Refused(ReasonCode.TOPIC_FILTER_INVALID, f"{topic}: {error}") from None
     try:
-        if "?" in topic:
-            wanted = conjoin(wanted, parse_query(topic)[1])
+        return wanted_filter(topic, where)
     except FilterError as error:
-        raise Refused(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"{topic}: {error}") from None
-    try:
-        return wanted if where is None else conjoin(wanted, parse(where))
-    except FilterError as error:
-        raise Refused(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"{WHERE}: {error}") from None
+        place = WHERE if error.text == where else topic
+        raise Refused(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"{place}: {error}") from None
 
 
 def control_input(session: str, packet: Publish) -> ClientAdvertised | ClientUnadvertised:
@@ -146,7 +142,7 @@ def control_input(session: str, packet: Publish) -> ClientAdvertised | ClientUna
         return ClientUnadvertised(session, own_name)
     where = fields.get(WHERE)
     if "topic" in fields:
-        return ClientAdvertised(session, own_name, wanted_filter(fields["topic"], where))
+        return ClientAdvertised(session, own_name, granted_filter(fields["topic"], where))
     try:
         return ClientAdvertised(session, own_name, EVERYTHING if where is None else parse(where))
     except FilterError as error:

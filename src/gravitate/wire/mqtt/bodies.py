@@ -195,6 +195,15 @@ def as_text(value: Value) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
+def payload_fields(payload: bytes, wanted: frozenset[str]) -> dict[str, Value]:
+    """The wanted `payload.x` fields that a JSON payload has."""
+    found: dict[str, Value] = {}
+    _, paths = _wanted(wanted, True)
+    if paths:
+        _read_payload(payload, paths, found)
+    return found
+
+
 @lru_cache(maxsize=4096)
 def _topic_text(topic: bytes) -> str:
     return topic.decode()

@@ -255,3 +255,8 @@ def number(properties: Properties, prop: Property, default: int) -> int:
     value = properties.get(prop, default)
     assert isinstance(value, int)
     return value
+
+
+def reason_text(properties: Properties) -> str:
+    """The reason string, empty where there is none."""
+    return str(properties.get(Property.REASON_STRING, ""))

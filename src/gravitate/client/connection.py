@@ -1,0 +1,145 @@
+"""One connection of a client: the handshake, bytes to packets and back, pings.
+
+Lives from a dial to a loss; `Client` makes a new one when it reconnects and decides what to say
+on it. Everything received after CONNACK goes to the owner as packets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from gravitate.errors import GravitateError, MqttError, RemoteProtocolError
+from gravitate.wire.mqtt.codec import PacketReader, encode
+from gravitate.wire.mqtt.codes import V5, ReasonCode
+from gravitate.wire.mqtt.packets import Connack, Connect, Disconnect, Packet, Pingreq
+from gravitate.wire.mqtt.properties import Property, number, reason_text
+
+
+class Owner(Protocol):
+    """What a connection reports to."""
+
+    def received(self, packets: list[Packet]) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """Made by `dial`; `lost` is done when it is over, with the reason as its result."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._reader = PacketReader()
+        self._connack: asyncio.Future[Connack] = self._loop.create_future()
+        self._heard_at_s = self._loop.time()
+        self._ping: asyncio.TimerHandle | None = None
+        self._reason: GravitateError | None = None
+        self.lost: asyncio.Future[GravitateError] = self._loop.create_future()
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.receive_maximum = 65535
+        self.packet_bytes_max = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at_s = self._loop.time()
+        try:
+            packets = self._reader.feed(data)
+            if packets and not self._connack.done():
+                self._greeted(packets.pop(0))
+            for packet in packets:
+                if isinstance(packet, Disconnect):
+                    self._reason = refusal("the broker disconnected", packet)
+            self._owner.received(packets)
+        except GravitateError as error:
+            self.fail(error)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._ping is not None:
+            self._ping.cancel()
+        self.writable.set()
+        reason = self._reason or RemoteProtocolError(
+            f"the connection to the broker was lost{f': {error}' if error else ''}"
+        )
+        if not self._connack.done():
+            self._connack.set_exception(reason)
+            # Nobody may be waiting any more.
+            self._connack.exception()
+        if not self.lost.done():
+            self.lost.set_result(reason)
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    def _greeted(self, packet: Packet) -> None:
+        if not isinstance(packet, Connack):
+            raise RemoteProtocolError(f"expected CONNACK, got {type(packet).__name__.upper()}")
+        if packet.reason:
+            raise refusal("the broker refused the connection", packet)
+        self._connack.set_result(packet)
+
+    # --- the owner's side -----------------------------------------------------------------------
+
+    async def greet(self, connect: Connect) -> Connack:
+        """Say CONNECT and wait for the answer; raises when it is a refusal."""
+        self.write(encode(connect, V5))
+        connack = await self._connack
+        told = connack.properties
+        self.receive_maximum = number(told, Property.RECEIVE_MAXIMUM, 65535)
+        self.packet_bytes_max = number(told, Property.MAXIMUM_PACKET_SIZE, 0)
+        keep_alive_s = number(told, Property.SERVER_KEEP_ALIVE, connect.keep_alive_s)
+        if keep_alive_s:
+            self._watch(keep_alive_s)
+        return connack
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def hold_reading(self, hold: bool) -> None:
+        if self._transport.is_closing():
+            return
+        if hold:
+            self._transport.pause_reading()
+        else:
+            self._heard_at_s = self._loop.time()
+            self._transport.resume_reading()
+
+    def fail(self, error: GravitateError) -> None:
+        """The broker broke the protocol, or is silent."""
+        self._reason = self._reason or error
+        self._transport.abort()
+
+    def close(self) -> None:
+        """Say DISCONNECT and close once everything is written."""
+        self.write(encode(Disconnect(), V5))
+        self._transport.close()
+
+    def _watch(self, keep_alive_s: float) -> None:
+        """Ping twice per keep alive; a broker silent for longer than one is given up."""
+        silent_s = self._loop.time() - self._heard_at_s
+        if silent_s > keep_alive_s and self._transport.is_reading():
+            self.fail(RemoteProtocolError(f"nothing heard from the broker in {keep_alive_s} s"))
+            return
+        self.write(encode(Pingreq(), V5))
+        self._ping = self._loop.call_later(keep_alive_s / 2, self._watch, keep_alive_s)
+
+
+def refusal(what: str, packet: Connack | Disconnect) -> MqttError:
+    """A refusal as an error that says the code's name and the broker's own words."""
+    words = reason_text(packet.properties)
+    name = ReasonCode(packet.reason).name.lower().replace("_", " ")
+    return MqttError(f"{what}: {name}{f' ({words})' if words else ''}", packet.reason)
+
+
+async def dial(owner: Owner, host: str, port: int) -> Connection:
+    loop = asyncio.get_running_loop()
+    try:
+        _, connection = await loop.create_connection(lambda: Connection(owner), host, port)
+    except OSError as error:
+        raise RemoteProtocolError(f"no broker at {host}:{port}: {error}") from error
+    return connection
