@@ -1,6 +1,6 @@
 """The arena: the arrays that the kernels work on, grown as needed.
 
-Owns memory and addresses, nothing else: what the numbers mean is said in `kernels`. Arrays
+Owns memory and addresses, nothing else: what the numbers mean is said in `layout`. Arrays
 that share an index grow together, by doubling, and the header always holds their current
 addresses. Invariant: `header[which]` is the address of `arrays[which]`, which stays alive.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gravitate.matching import kernels
+from gravitate.matching import layout
 
 LANES: Final = 0
 CELLS: Final = 1
@@ -31,39 +31,39 @@ UNSURE: Final = 12
 _Layout = tuple[int, Any, int, float]
 _FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
     (
-        (kernels.VALUES, np.float64, 1, np.nan),
-        (kernels.WORDS, np.int32, 1, kernels.ABSENT),
-        (kernels.BOUNDARIES, np.float64, kernels.BOUNDARY_STRIDE, np.inf),
-        (kernels.LANE_GRID, np.int32, 1, 0),
-        (kernels.LANE_CLASSES, np.int32, 1, 0),
+        (layout.VALUES, np.float64, 1, np.nan),
+        (layout.WORDS, np.int32, 1, layout.ABSENT),
+        (layout.BOUNDARIES, np.float64, layout.BOUNDARY_STRIDE, np.inf),
+        (layout.LANE_GRID, np.int32, 1, 0),
+        (layout.LANE_CLASSES, np.int32, 1, 0),
     ),
     (
-        (kernels.CELL_HEAD, np.int32, 1, -1),
-        (kernels.CELL_STAMP, np.int64, 1, 0),
-        (kernels.CELL_WEIGHT, np.float64, 1, 0),
-        (kernels.CELL_GROUP, np.int32, 1, 0),
+        (layout.CELL_HEAD, np.int32, 1, -1),
+        (layout.CELL_STAMP, np.int64, 1, 0),
+        (layout.CELL_WEIGHT, np.float64, 1, 0),
+        (layout.CELL_GROUP, np.int32, 1, 0),
     ),
-    ((kernels.GROUP_SIZE, np.float64, 1, 0),),
-    ((kernels.RECORDS, np.int32, kernels.RECORD_SIZE, 0),),
-    ((kernels.ATOMS, np.float64, 3, 0),),
+    ((layout.GROUP_SIZE, np.float64, 1, 0),),
+    ((layout.RECORDS, np.int32, layout.RECORD_SIZE, 0),),
+    ((layout.ATOMS, np.float64, 3, 0),),
     (
-        (kernels.BLOCK_LIVE, np.uint64, 1, 0),
-        (kernels.BLOCK_LINKS, np.int32, kernels.LINKS_SIZE, 0),
-        (kernels.BLOCK_LANES, np.int32, kernels.BLOCK_LANES_MAX, 0),
-        (kernels.BLOCK_COLUMNS, np.int32, kernels.BLOCK_LANES_MAX, 0),
-        (kernels.SLOTS, np.int32, 64 * kernels.SLOT_SIZE, 0),
+        (layout.BLOCK_LIVE, np.uint64, 1, 0),
+        (layout.BLOCK_LINKS, np.int32, layout.LINKS_SIZE, 0),
+        (layout.BLOCK_LANES, np.int32, layout.BLOCK_LANES_MAX, 0),
+        (layout.BLOCK_COLUMNS, np.int32, layout.BLOCK_LANES_MAX, 0),
+        (layout.SLOTS, np.int32, 64 * layout.SLOT_SIZE, 0),
     ),
-    ((kernels.COLUMNS, np.uint64, kernels.WORDS_PER_COLUMN, 0),),
-    ((kernels.DESTINATION_STAMP, np.int64, 1, 0),),
-    ((kernels.INPUT, np.float64, 1, 0),),
+    ((layout.COLUMNS, np.uint64, layout.WORDS_PER_COLUMN, 0),),
+    ((layout.DESTINATION_STAMP, np.int64, 1, 0),),
+    ((layout.INPUT, np.float64, 1, 0),),
     (
-        (kernels.COUNTS, np.int32, 2, 0),
-        (kernels.OUTPUT_ENDS, np.int64, 1, 0),
-        (kernels.UNSURE_ENDS, np.int64, 1, 0),
+        (layout.COUNTS, np.int32, 2, 0),
+        (layout.OUTPUT_ENDS, np.int64, 1, 0),
+        (layout.UNSURE_ENDS, np.int64, 1, 0),
     ),
-    ((kernels.VISITS, np.int32, 1, 0),),
-    ((kernels.OUTPUT, np.int32, 1, 0),),
-    ((kernels.UNSURE, np.int32, 1, 0),),
+    ((layout.VISITS, np.int32, 1, 0),),
+    ((layout.OUTPUT, np.int32, 1, 0),),
+    ((layout.UNSURE, np.int32, 1, 0),),
 )
 _SMALLEST: Final = (8, 256, 8, 32, 128, 1, 1, 32, 256, 16, 256, 64, 16)
 
@@ -72,14 +72,14 @@ class Arena:
     """Arrays by their place in the header, and the header's address for the kernels."""
 
     def __init__(self) -> None:
-        self.header = np.zeros(kernels.HEADER_SIZE, np.int64)
+        self.header = np.zeros(layout.HEADER_SIZE, np.int64)
         self.counters = self.header.data
         self.address: int = self.header.ctypes.data
         self.arrays: dict[int, np.ndarray[Any, Any]] = {}
         self.views: dict[int, memoryview] = {}
         self.capacity = [0] * len(_FAMILIES)
-        self.header[kernels.BLOCKS_FREE] = -1
-        self.header[kernels.COLUMNS_FREE] = -1
+        self.header[layout.BLOCKS_FREE] = -1
+        self.header[layout.COLUMNS_FREE] = -1
         for family, smallest in enumerate(_SMALLEST):
             self.reserve(family, smallest)
 

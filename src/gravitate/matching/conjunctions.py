@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gravitate.matching.kernels import INSIDE, OUTSIDE
+from gravitate.matching.layout import INSIDE, OUTSIDE
 from gravitate.matching.vocabulary import Condition, Vocabulary
 from gravitate.model.events import Attributes
 from gravitate.model.filters import Conjunction, Filter, Op, Predicate

@@ -4,8 +4,8 @@ Owns where compiled kernels are kept and who may write there when. Knows nothing
 
 The cache is a private directory of the user, never the installed package, so a read-only
 install works like any other. Its name carries the package version, the interpreter, the
-processor and this module's source: machine code is never shared between what could differ in
-them, and numba itself checks the source file of each kernel. When the home directory cannot be
+processor and a digest of the sources that kernels are compiled from: machine code is never
+shared between what could differ in them. When the home directory cannot be
 written, a directory below the system's temporary one takes its place, which must belong to the
 user and be closed to others, because cached kernels are code. `NUMBA_CACHE_DIR` overrules both.
 
@@ -14,15 +14,16 @@ cache after the lock is taken. Of many processes that start at once with a cold 
 compiles and the others load. The lock also keeps two writers of one cache index from losing
 each other's entries, and the operating system lets go of it when its holder dies.
 
-Invariants: a kernel calls helper kernels and uses constants of its own module or of this one
-only, because numba notices a change in the kernel's own file alone. Kernels are compiled for
-the argument types they are first called with; keep to one set of types per kernel.
+Invariants: a kernel calls helper kernels and uses constants of its own folder only, because the
+digest covers the modules of that folder that mention `jit`, and this one. Kernels are compiled
+for the argument types they are called with; keep to one set of types per kernel.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import platform
@@ -49,7 +50,7 @@ def kernel(function: Function) -> Function:
 
     The first call may take seconds on a cold cache; `gravitate.matching.warm` pays it ahead.
     """
-    directory = cache_directory()
+    directory = cache_directory(Path(function.__code__.co_filename).parent)
     previous = config.CACHE_DIR
     # numba reads its directory while it decorates, so other users of numba keep theirs.
     config.CACHE_DIR = "" if directory is None else str(directory)
@@ -69,12 +70,13 @@ def kernel(function: Function) -> Function:
     return cast(Function, dispatcher)
 
 
-def cache_directory() -> Path | None:
-    """Where compiled kernels are kept, created if need be; None when nothing can be written."""
+@functools.cache
+def cache_directory(sources: Path) -> Path | None:
+    """Where kernels from the folder `sources` are kept; None when nothing can be written."""
+    name = _cache_name(sources)
     override = os.environ.get("NUMBA_CACHE_DIR")
     if override:
-        return Path(override)
-    name = _cache_name()
+        return Path(override) / name
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
     temporary = Path(tempfile.gettempdir()) / f"gravitate-{os.getuid()}"
     for parent in (Path(home) / "gravitate", temporary):
@@ -163,11 +165,15 @@ def _lock_for(directory: Path) -> _FileLock:
     return _locks.setdefault(directory, _FileLock(directory / "compiling.lock"))
 
 
-def _cache_name() -> str:
-    source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+def _cache_name(sources: Path) -> str:
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for module in sorted(sources.glob("*.py")):
+        text = module.read_bytes()
+        if b"jit" in text:
+            digest.update(module.name.encode() + b"\0" + text)
     interpreter = f"{sys.implementation.cache_tag}-{platform.machine()}"
     processor = llvmlite.binding.get_host_cpu_name()
-    return f"kernels-{__version__}-{interpreter}-{processor}-{source}"
+    return f"kernels-{__version__}-{interpreter}-{processor}-{digest.hexdigest()[:12]}"
 
 
 def _is_private_and_writable(directory: Path) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gravitate.matching import arena as arenas
-from gravitate.matching import kernels
+from gravitate.matching import layout, placing, searching
 from gravitate.matching.arena import Arena
 from gravitate.matching.conjunctions import Remainder, compile_conjunction, release
 from gravitate.matching.vocabulary import Vocabulary
@@ -112,12 +112,12 @@ class Matcher:
         if size > arena.capacity[arenas.INPUT] or size * 16 > arena.capacity[arenas.VISITS]:
             arena.reserve(arenas.INPUT, size)
             arena.reserve(arenas.VISITS, _VISITS_PER_PAIR * size)
-        _doubles(size).pack_into(arena.views[kernels.INPUT], 0, *flat)
-        found = kernels.match_one(arena.address, pairs, cells)
+        _doubles(size).pack_into(arena.views[layout.INPUT], 0, *flat)
+        found = searching.match_one(arena.address, pairs, cells)
         if found < 1 << 32:
-            return _ints(found).unpack_from(arena.views[kernels.OUTPUT])
-        sure = _ints(found & 0xFFFFFFFF).unpack_from(arena.views[kernels.OUTPUT])
-        unsure = _ints(found >> 32).unpack_from(arena.views[kernels.UNSURE])
+            return _ints(found).unpack_from(arena.views[layout.OUTPUT])
+        sure = _ints(found & 0xFFFFFFFF).unpack_from(arena.views[layout.OUTPUT])
+        unsure = _ints(found >> 32).unpack_from(arena.views[layout.UNSURE])
         return self._verified(event, sure, unsure)
 
     def _match_many(self, events: Sequence[Attributes], answers: list[tuple[int, ...]]) -> None:
@@ -135,15 +135,15 @@ class Matcher:
         arena.reserve(arenas.INPUT, len(flat))
         arena.reserve(arenas.EVENTS, count)
         arena.reserve(arenas.VISITS, largest + 1)
-        struct.pack_into(f"{len(flat)}d", arena.views[kernels.INPUT], 0, *flat)
-        struct.pack_into(f"{len(counts)}i", arena.views[kernels.COUNTS], 0, *counts)
+        struct.pack_into(f"{len(flat)}d", arena.views[layout.INPUT], 0, *flat)
+        struct.pack_into(f"{len(counts)}i", arena.views[layout.COUNTS], 0, *counts)
         arena.reserve(arenas.OUTPUT, max(1 << 14, 2 * self._destinations_max))
         arena.reserve(arenas.UNSURE, 2 * len(self._remainders))
-        arena.header[kernels.OUTPUT_CAPACITY] = arena.capacity[arenas.OUTPUT]
-        arena.header[kernels.UNSURE_CAPACITY] = arena.capacity[arenas.UNSURE]
+        arena.header[layout.OUTPUT_CAPACITY] = arena.capacity[arenas.OUTPUT]
+        arena.header[layout.UNSURE_CAPACITY] = arena.capacity[arenas.UNSURE]
         first, start = 0, 0
         while first < count:
-            done = kernels.match_many(arena.address, first, start, count)
+            done = searching.match_many(arena.address, first, start, count)
             self._collect(events, first, done, answers)
             start += sum(
                 2 * counts[2 * event] + counts[2 * event + 1] for event in range(first, done)
@@ -155,16 +155,16 @@ class Matcher:
     ) -> None:
         """Append the outputs of events `first` to `done`."""
         arrays = self._arena.arrays
-        ends = arrays[kernels.OUTPUT_ENDS][first:done].tolist()
-        unsure_ends = arrays[kernels.UNSURE_ENDS][first:done].tolist()
-        output = arrays[kernels.OUTPUT][: ends[-1]].tolist()
+        ends = arrays[layout.OUTPUT_ENDS][first:done].tolist()
+        unsure_ends = arrays[layout.UNSURE_ENDS][first:done].tolist()
+        output = arrays[layout.OUTPUT][: ends[-1]].tolist()
         begin = 0
         if unsure_ends[-1] == 0:
             for end in ends:
                 answers.append(tuple(output[begin:end]))
                 begin = end
             return
-        unsure = arrays[kernels.UNSURE][: unsure_ends[-1]].tolist()
+        unsure = arrays[layout.UNSURE][: unsure_ends[-1]].tolist()
         unsure_begin = 0
         for event, end, unsure_end in zip(events[first:done], ends, unsure_ends, strict=True):
             sure = tuple(output[begin:end])
@@ -187,38 +187,38 @@ class Matcher:
         count = len(atoms) // 3
         record = self._new_record()
         offset = self._new_atoms(count)
-        _doubles(3 * count).pack_into(arena.views[kernels.ATOMS], 24 * offset, *atoms)
+        _doubles(3 * count).pack_into(arena.views[layout.ATOMS], 24 * offset, *atoms)
         self._reserve_destination(destination)
         code = destination
         if remainder is not None:
             self._remainders[record] = (remainder, destination)
-            arena.header[kernels.UNSURE_EVENT_MAX] = len(self._remainders)
+            arena.header[layout.UNSURE_EVENT_MAX] = len(self._remainders)
             arena.reserve(arenas.UNSURE, len(self._remainders))
             code = -1 - destination
         counters = arena.counters
-        if counters[kernels.BLOCKS_USED] + 1 > arena.capacity[arenas.BLOCKS]:
-            arena.reserve(arenas.BLOCKS, counters[kernels.BLOCKS_USED] + 1)
-        if counters[kernels.COLUMNS_USED] + 16 > arena.capacity[arenas.COLUMNS]:
-            arena.reserve(arenas.COLUMNS, counters[kernels.COLUMNS_USED] + 16)
-        kernels.place(arena.address, record, offset, count, code)
+        if counters[layout.BLOCKS_USED] + 1 > arena.capacity[arenas.BLOCKS]:
+            arena.reserve(arenas.BLOCKS, counters[layout.BLOCKS_USED] + 1)
+        if counters[layout.COLUMNS_USED] + 16 > arena.capacity[arenas.COLUMNS]:
+            arena.reserve(arenas.COLUMNS, counters[layout.COLUMNS_USED] + 16)
+        placing.place(arena.address, record, offset, count, code)
         self._record_count += 1
         self._additions_left -= 1
         return record
 
     def _leave(self, record: int) -> None:
         arena = self._arena
-        kernels.displace(arena.address, record)
-        base = kernels.RECORD_SIZE * record
-        view = arena.views[kernels.RECORDS]
-        offset, count = view[base + kernels.OFFSET], view[base + kernels.COUNT]
-        view[base + kernels.COUNT] = -1
+        placing.displace(arena.address, record)
+        base = layout.RECORD_SIZE * record
+        view = arena.views[layout.RECORDS]
+        offset, count = view[base + layout.OFFSET], view[base + layout.COUNT]
+        view[base + layout.COUNT] = -1
         release(
-            _doubles(3 * count).unpack_from(arena.views[kernels.ATOMS], 24 * offset),
+            _doubles(3 * count).unpack_from(arena.views[layout.ATOMS], 24 * offset),
             self._vocabulary,
         )
         if count:
             self._atoms_free.setdefault(count, []).append(offset)
-        if view[base + kernels.DESTINATION] < 0:
+        if view[base + layout.DESTINATION] < 0:
             remainder, _ = self._remainders.pop(record)
             for name in remainder.attributes:
                 self._vocabulary.forget(name)
@@ -246,23 +246,23 @@ class Matcher:
             self._destinations_max = destination + 1
             self._arena.reserve(arenas.DESTINATIONS, self._destinations_max)
             self._arena.reserve(arenas.OUTPUT, self._destinations_max)
-            self._arena.header[kernels.OUTPUT_EVENT_MAX] = self._destinations_max
+            self._arena.header[layout.OUTPUT_EVENT_MAX] = self._destinations_max
 
     def _rearrange(self) -> None:
         arena = self._arena
-        counts = arena.arrays[kernels.RECORDS][: kernels.RECORD_SIZE * self._records_used]
-        live = np.flatnonzero(counts[kernels.COUNT :: kernels.RECORD_SIZE] >= 0).astype(np.int32)
+        counts = arena.arrays[layout.RECORDS][: layout.RECORD_SIZE * self._records_used]
+        live = np.flatnonzero(counts[layout.COUNT :: layout.RECORD_SIZE] >= 0).astype(np.int32)
         # Only cells past the longest list have blocks, only blocks past the bound columns.
-        arena.reserve(arenas.BLOCKS, len(live) // kernels.LIST_MAX + 1)
-        columned = len(live) // kernels.COLUMNS_FROM + 1
-        lanes = min(int(arena.header[kernels.LANES_USED]), kernels.BLOCK_LANES_MAX)
-        arena.reserve(arenas.COLUMNS, columned * lanes + kernels.BLOCK_LANES_MAX)
+        arena.reserve(arenas.BLOCKS, len(live) // layout.LIST_MAX + 1)
+        columned = len(live) // layout.COLUMNS_FROM + 1
+        lanes = min(int(arena.header[layout.LANES_USED]), layout.BLOCK_LANES_MAX)
+        arena.reserve(arenas.COLUMNS, columned * lanes + layout.BLOCK_LANES_MAX)
         spare = np.zeros(3 * arena.capacity[arenas.ATOMS])
-        self._atoms_used = kernels.rearrange(
+        self._atoms_used = placing.rearrange(
             arena.address, live.ctypes.data, len(live), spare.ctypes.data
         )
         self._atoms_free.clear()
-        arena.put(kernels.ATOMS, spare)
+        arena.put(layout.ATOMS, spare)
         self._additions_left = 3 * len(live) + _REARRANGE_FROM
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from gravitate.matching import arena as arenas
-from gravitate.matching import kernels
+from gravitate.matching import layout
 from gravitate.matching.arena import Arena
 from gravitate.matching.topic_index import TopicIndex
 from gravitate.model.events import Attributes, Value
@@ -180,7 +180,7 @@ class Vocabulary:
         self._conditions: list[Condition | None] = [None]
         self._references: list[int] = [0]
         self._cells_free: list[int] = []
-        arena.header[kernels.CELLS_USED] = 1
+        arena.header[layout.CELLS_USED] = 1
 
     def mention(self, name: str) -> AttributeIndex:
         """Count one more mention of an attribute."""
@@ -226,10 +226,10 @@ class Vocabulary:
                 (cell,) = self._new_cells(1)
             self._conditions[cell] = condition
             arrays = self._arena.arrays
-            arrays[kernels.CELL_WEIGHT][cell] = condition.weight()
-            arrays[kernels.CELL_GROUP][cell] = attribute.group
+            arrays[layout.CELL_WEIGHT][cell] = condition.weight()
+            arrays[layout.CELL_GROUP][cell] = attribute.group
             attribute.install(condition, cell)
-            arrays[kernels.GROUP_SIZE][attribute.group] = len(attribute.cells)
+            arrays[layout.GROUP_SIZE][attribute.group] = len(attribute.cells)
         self._references[cell] += 1
         return cell
 
@@ -246,7 +246,7 @@ class Vocabulary:
             self._conditions[cell] = None
             self._cells_free.append(cell)
             size = max(1, len(attribute.cells))
-            self._arena.arrays[kernels.GROUP_SIZE][attribute.group] = size
+            self._arena.arrays[layout.GROUP_SIZE][attribute.group] = size
         self.forget(condition.attribute)
 
     def encode(self, event: Attributes, flat: list[float]) -> tuple[int, int]:
@@ -294,8 +294,8 @@ class Vocabulary:
         lane = len(self._lane_owner)
         self._lane_owner.append(name)
         self._arena.reserve(arenas.LANES, lane + 1)
-        self._arena.arrays[kernels.LANE_GRID][lane] = self._new_cells(kernels.GRID_CELLS)[0]
-        self._arena.header[kernels.LANES_USED] = lane + 1
+        self._arena.arrays[layout.LANE_GRID][lane] = self._new_cells(layout.GRID_CELLS)[0]
+        self._arena.header[layout.LANES_USED] = lane + 1
         return lane
 
     def _new_cells(self, count: int) -> range:
@@ -303,7 +303,7 @@ class Vocabulary:
         self._conditions += [None] * count
         self._references += [0] * count
         self._arena.reserve(arenas.CELLS, first + count)
-        self._arena.header[kernels.CELLS_USED] = first + count
+        self._arena.header[layout.CELLS_USED] = first + count
         return range(first, first + count)
 
 

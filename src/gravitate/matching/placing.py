@@ -1,0 +1,411 @@
+"""Kernels that place conjunctions and take them away.
+
+Owns where a conjunction is kept. Each is kept in one cell, that of its *access atom*: the atom
+that the fewest events are expected to satisfy. Besides the cells that the caller names there are
+grid cells: a lane is cut into `BUCKETS` buckets at quantiles of the bounds seen on it, and a range
+that spans at most 2**w buckets is kept with its width class w and the bucket of its low end.
+Cell 0 is visited by every event.
+
+A cell holds a short list of conjunctions, and past `LIST_MAX` a ring of blocks of 64. A block
+with many conjunctions has *columns*: for one lane and one of 31 bucket pairs the word of the
+conjunctions that a value there rules out (word 31: those that a missing value rules out).
+
+Invariants: in a ring, blocks with room come before full ones; a bit that is not live is not set
+in any column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+
+from gravitate.matching.jit import kernel, ones, pointer, trailing_zeros
+from gravitate.matching.layout import (
+    AFTER,
+    ATOMS,
+    BEFORE,
+    BLOCK_COLUMNS,
+    BLOCK_LANES,
+    BLOCK_LANES_MAX,
+    BLOCK_LINKS,
+    BLOCK_LIVE,
+    BLOCKS_FREE,
+    BLOCKS_USED,
+    BOUNDARIES,
+    BOUNDARY_STRIDE,
+    BUCKETS,
+    CELL,
+    CELL_GROUP,
+    CELL_HEAD,
+    CELL_WEIGHT,
+    CELLS_USED,
+    CLASS_BASE,
+    COLUMN_COUNT,
+    COLUMNS,
+    COLUMNS_FREE,
+    COLUMNS_FROM,
+    COLUMNS_USED,
+    COUNT,
+    DESTINATION,
+    GROUP_SIZE,
+    INSIDE,
+    LANE_CLASSES,
+    LANE_GRID,
+    LANES_USED,
+    LINKS_SIZE,
+    LIST_MAX,
+    NEXT,
+    OF_CELL,
+    OFFSET,
+    RECORD_SIZE,
+    RECORDS,
+    SAMPLE,
+    SLOT,
+    SLOT_RECORD,
+    SLOT_SIZE,
+    SLOTS,
+    UNBOUNDED,
+    WORDS_PER_COLUMN,
+    Array,
+    bucket_of,
+    double,
+    header,
+    int32,
+    wide,
+    word64,
+)
+
+
+@kernel
+def _access(head: Array, offset: int, count: int) -> int:
+    """The cell in which a conjunction is kept: that of its most selective atom."""
+    atoms = double(head, ATOMS)
+    boundaries = double(head, BOUNDARIES)
+    best, cell, best_lane, best_class = 4.0, 0, -1, 0
+    for atom in range(offset, offset + count):
+        lane = int(atoms[3 * atom])
+        low = atoms[3 * atom + 1]
+        high = atoms[3 * atom + 2]
+        if lane >= 0:
+            if low > high:
+                continue
+            first = bucket_of(boundaries, lane, low)
+            span = bucket_of(boundaries, lane, high) - first + 1
+            expected = span / BUCKETS
+            if expected < best:
+                width_class = 0
+                while (1 << width_class) < span:
+                    width_class += 1
+                best, best_lane, best_class = expected, lane, width_class
+                cell = (
+                    int32(head, LANE_GRID)[lane]
+                    + CLASS_BASE[width_class]
+                    + (first >> max(0, width_class - 2))
+                )
+        elif lane == INSIDE:
+            named = int(low)
+            group = int32(head, CELL_GROUP)[named]
+            weight = double(head, CELL_WEIGHT)[named]
+            # Even a cell that most events lie in beats cell 0.
+            expected = min(2.0, weight / double(head, GROUP_SIZE)[group])
+            if expected < best:
+                best, cell, best_lane = expected, named, -1
+    if best_lane >= 0:
+        int32(head, LANE_CLASSES)[best_lane] |= 1 << best_class
+    return cell
+
+
+@kernel
+def _rule_out(head: Array, block: int, bit: int, offset: int, count: int) -> None:
+    """Enter one slot's ranges into its block's columns."""
+    atoms = double(head, ATOMS)
+    boundaries = double(head, BOUNDARIES)
+    links = int32(head, BLOCK_LINKS)
+    lanes = int32(head, BLOCK_LANES)
+    block_columns = int32(head, BLOCK_COLUMNS)
+    columns = word64(head, COLUMNS)
+    mask = np.uint64(1) << np.uint64(bit)
+    for atom in range(offset, offset + count):
+        lane = int(atoms[3 * atom])
+        low = atoms[3 * atom + 1]
+        high = atoms[3 * atom + 2]
+        if lane < 0 or low > high:
+            continue
+        used = links[LINKS_SIZE * block + COLUMN_COUNT]
+        at = 0
+        while at < used and lanes[BLOCK_LANES_MAX * block + at] != lane:
+            at += 1
+        if at == BLOCK_LANES_MAX:
+            continue
+        if at == used:
+            column = head[COLUMNS_FREE]
+            if column >= 0:
+                head[COLUMNS_FREE] = wide(columns[WORDS_PER_COLUMN * column])
+            else:
+                column = head[COLUMNS_USED]
+                head[COLUMNS_USED] += 1
+            for word in range(WORDS_PER_COLUMN):
+                columns[WORDS_PER_COLUMN * column + word] = np.uint64(0)
+            lanes[BLOCK_LANES_MAX * block + at] = lane
+            block_columns[BLOCK_LANES_MAX * block + at] = column
+            links[LINKS_SIZE * block + COLUMN_COUNT] = used + 1
+        column = wide(block_columns[BLOCK_LANES_MAX * block + at])
+        first = bucket_of(boundaries, lane, low) >> 1
+        last = bucket_of(boundaries, lane, high) >> 1
+        for word in range(WORDS_PER_COLUMN):
+            if word < first or word > last:
+                columns[WORDS_PER_COLUMN * column + word] |= mask
+
+
+@kernel
+def _link_front(head: Array, cell: int, block: int) -> None:
+    links = int32(head, BLOCK_LINKS)
+    cells = int32(head, CELL_HEAD)
+    first = cells[cell]
+    if first < 0:
+        links[LINKS_SIZE * block + AFTER] = block
+        links[LINKS_SIZE * block + BEFORE] = block
+    else:
+        last = links[LINKS_SIZE * first + BEFORE]
+        links[LINKS_SIZE * block + AFTER] = first
+        links[LINKS_SIZE * block + BEFORE] = last
+        links[LINKS_SIZE * first + BEFORE] = block
+        links[LINKS_SIZE * last + AFTER] = block
+    cells[cell] = block
+
+
+@kernel
+def _unlink(head: Array, cell: int, block: int) -> None:
+    links = int32(head, BLOCK_LINKS)
+    cells = int32(head, CELL_HEAD)
+    after = links[LINKS_SIZE * block + AFTER]
+    before = links[LINKS_SIZE * block + BEFORE]
+    if after == block:
+        cells[cell] = -1
+        return
+    links[LINKS_SIZE * before + AFTER] = after
+    links[LINKS_SIZE * after + BEFORE] = before
+    if cells[cell] == block:
+        cells[cell] = after
+
+
+@kernel
+def _put_in_block(head: Array, cell: int, record: int) -> None:
+    records = int32(head, RECORDS)
+    links = int32(head, BLOCK_LINKS)
+    live = word64(head, BLOCK_LIVE)
+    slots = int32(head, SLOTS)
+    full = ~np.uint64(0)
+    block = wide(int32(head, CELL_HEAD)[cell])
+    if block < 0 or live[block] == full:
+        block = head[BLOCKS_FREE]
+        if block >= 0:
+            head[BLOCKS_FREE] = links[LINKS_SIZE * block + AFTER]
+        else:
+            block = head[BLOCKS_USED]
+            head[BLOCKS_USED] += 1
+        live[block] = np.uint64(0)
+        links[LINKS_SIZE * block + OF_CELL] = cell
+        links[LINKS_SIZE * block + COLUMN_COUNT] = 0
+        _link_front(head, cell, block)
+    bit = trailing_zeros(~live[block])
+    live[block] |= np.uint64(1) << bit
+    slot = block * 64 + wide(bit)
+    at = RECORD_SIZE * record
+    records[at + SLOT] = slot
+    slots[SLOT_SIZE * slot + OFFSET] = records[at + OFFSET]
+    slots[SLOT_SIZE * slot + COUNT] = records[at + COUNT]
+    slots[SLOT_SIZE * slot + DESTINATION] = records[at + DESTINATION]
+    slots[SLOT_SIZE * slot + SLOT_RECORD] = record
+    if links[LINKS_SIZE * block + COLUMN_COUNT] > 0:
+        _rule_out(head, block, wide(bit), records[at + OFFSET], records[at + COUNT])
+    elif wide(ones(live[block])) >= COLUMNS_FROM:
+        rest = live[block]
+        while rest != np.uint64(0):
+            each = wide(trailing_zeros(rest))
+            rest &= rest - np.uint64(1)
+            base = SLOT_SIZE * (block * 64 + each)
+            _rule_out(head, block, each, slots[base + OFFSET], slots[base + COUNT])
+    if live[block] == full:
+        # A step along the ring makes the full block its last.
+        int32(head, CELL_HEAD)[cell] = links[LINKS_SIZE * block + AFTER]
+
+
+@kernel
+def _put(head: Array, record: int) -> None:
+    records = int32(head, RECORDS)
+    cells = int32(head, CELL_HEAD)
+    at = RECORD_SIZE * record
+    cell = _access(head, records[at + OFFSET], records[at + COUNT])
+    records[at + CELL] = cell
+    first = cells[cell]
+    if first >= 0:
+        _put_in_block(head, cell, record)
+        return
+    # A list is told from a block by its sign: conjunction c heads it as -2 - c.
+    length = 0
+    each = -2 - first
+    while each >= 0 and length < LIST_MAX:
+        length += 1
+        each = records[RECORD_SIZE * each + NEXT]
+    if length < LIST_MAX:
+        records[at + SLOT] = -1
+        records[at + NEXT] = -2 - first
+        cells[cell] = -2 - record
+        return
+    each = -2 - first
+    cells[cell] = -1
+    while each >= 0:
+        following = records[RECORD_SIZE * each + NEXT]
+        _put_in_block(head, cell, each)
+        each = following
+    _put_in_block(head, cell, record)
+
+
+@kernel
+def place(address: int, record: int, offset: int, count: int, destination: int) -> None:
+    """Enter a conjunction: `count` atoms at `offset`, wanted by `destination`.
+
+    A destination below zero, -1 - d, marks a conjunction that the caller has to verify."""
+    head = header(address)
+    records = int32(head, RECORDS)
+    at = RECORD_SIZE * record
+    records[at + OFFSET] = offset
+    records[at + COUNT] = count
+    records[at + DESTINATION] = destination
+    _put(head, record)
+
+
+@kernel
+def displace(address: int, record: int) -> None:
+    """Take a conjunction away. Its atoms stay where they are, for the caller to free."""
+    head = header(address)
+    records = int32(head, RECORDS)
+    links = int32(head, BLOCK_LINKS)
+    live = word64(head, BLOCK_LIVE)
+    at = RECORD_SIZE * record
+    cell = records[at + CELL]
+    slot = wide(records[at + SLOT])
+    if slot < 0:
+        cells = int32(head, CELL_HEAD)
+        each = -2 - cells[cell]
+        if each == record:
+            cells[cell] = -2 - records[at + NEXT]
+            return
+        while records[RECORD_SIZE * each + NEXT] != record:
+            each = records[RECORD_SIZE * each + NEXT]
+        records[RECORD_SIZE * each + NEXT] = records[at + NEXT]
+        return
+    block = slot >> 6
+    mask = np.uint64(1) << np.uint64(slot & 63)
+    was_full = live[block] == ~np.uint64(0)
+    live[block] &= ~mask
+    columns = word64(head, COLUMNS)
+    block_columns = int32(head, BLOCK_COLUMNS)
+    used = links[LINKS_SIZE * block + COLUMN_COUNT]
+    if live[block] == np.uint64(0):
+        for column_at in range(used):
+            column = wide(block_columns[BLOCK_LANES_MAX * block + column_at])
+            columns[WORDS_PER_COLUMN * column] = np.uint64(head[COLUMNS_FREE])
+            head[COLUMNS_FREE] = column
+        _unlink(head, cell, block)
+        links[LINKS_SIZE * block + AFTER] = head[BLOCKS_FREE]
+        head[BLOCKS_FREE] = block
+        return
+    for column_at in range(used):
+        column = wide(block_columns[BLOCK_LANES_MAX * block + column_at])
+        for word in range(WORDS_PER_COLUMN):
+            columns[WORDS_PER_COLUMN * column + word] &= ~mask
+    if was_full:
+        _unlink(head, cell, block)
+        _link_front(head, cell, block)
+
+
+@kernel
+def _adapt_boundaries(head: Array, live: Array, count: int) -> None:
+    """Cut every lane at quantiles of a sample of the bounds on it."""
+    records = int32(head, RECORDS)
+    atoms = double(head, ATOMS)
+    boundaries = double(head, BOUNDARIES)
+    lanes = head[LANES_USED]
+    seen = np.zeros(lanes, np.int64)
+    sampled = np.zeros(lanes, np.int64)
+    sample = np.empty((lanes, SAMPLE), np.float64)
+    for sampling in range(2):
+        if sampling == 1:
+            strides = seen // SAMPLE + 1
+            seen[:] = 0
+        for at in range(count):
+            base = RECORD_SIZE * live[at]
+            first = records[base + OFFSET]
+            for atom in range(first, first + records[base + COUNT]):
+                lane = int(atoms[3 * atom])
+                low = atoms[3 * atom + 1]
+                high = atoms[3 * atom + 2]
+                if lane < 0 or low > high:
+                    continue
+                for bound in (low, high):
+                    if not np.isfinite(bound):
+                        continue
+                    if sampling == 1 and seen[lane] % strides[lane] == 0:
+                        sample[lane, sampled[lane]] = bound
+                        sampled[lane] += 1
+                    seen[lane] += 1
+    for lane in range(lanes):
+        size = sampled[lane]
+        if size == 0:
+            continue
+        ordered = np.sort(sample[lane, :size])
+        for at in range(BUCKETS - 1):
+            boundaries[lane * BOUNDARY_STRIDE + at] = ordered[(at + 1) * size // BUCKETS]
+
+
+@kernel
+def rearrange(address: int, live_address: int, count: int, spare_address: int) -> int:
+    """Adapt the buckets to the `count` live conjunctions and place them all anew.
+
+    Conjunctions that share a cell end up next to each other, their atoms as well: these are
+    written to the array at `spare_address`, which the caller puts in the place of `ATOMS`.
+    Returns how many atoms there are."""
+    head = header(address)
+    live = carray(pointer(live_address), (count,), np.int32)
+    spare = carray(pointer(spare_address), (UNBOUNDED,), np.float64)
+    records = int32(head, RECORDS)
+    atoms = double(head, ATOMS)
+    cell_head = int32(head, CELL_HEAD)
+    _adapt_boundaries(head, live, count)
+
+    int32(head, LANE_CLASSES)[: head[LANES_USED]] = 0
+    cells = head[CELLS_USED]
+    position = np.zeros(cells + 1, np.int64)
+    for at in range(count):
+        base = RECORD_SIZE * live[at]
+        cell = _access(head, records[base + OFFSET], records[base + COUNT])
+        records[base + CELL] = cell
+        position[cell + 1] += 1
+    for cell in range(cells):
+        position[cell + 1] += position[cell]
+        cell_head[cell] = -1
+    order = np.empty(count, np.int32)
+    for at in range(count):
+        cell = records[RECORD_SIZE * live[at] + CELL]
+        order[position[cell]] = live[at]
+        position[cell] += 1
+
+    head[BLOCKS_USED] = 0
+    head[BLOCKS_FREE] = -1
+    head[COLUMNS_USED] = 0
+    head[COLUMNS_FREE] = -1
+    used = 0
+    for record in order:
+        base = RECORD_SIZE * record
+        offset = records[base + OFFSET]
+        size = records[base + COUNT]
+        for number in range(3 * size):
+            spare[3 * used + number] = atoms[3 * offset + number]
+        records[base + OFFSET] = used
+        used += size
+    head[ATOMS] = spare_address
+    for record in order:
+        _put(head, wide(record))
+    return used
