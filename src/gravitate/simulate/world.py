@@ -15,12 +15,13 @@ the instant service model a batch is one input. A *step* is one batch handled by
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
-from gravitate.broker.messages import Frame
+from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.network import Network
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
@@ -62,7 +63,7 @@ REFUSED = "refused"
 class Attachment:
     """One connection of one client to one broker."""
 
-    __slots__ = ("client", "held", "latency_s", "live", "queue", "session")
+    __slots__ = ("client", "held", "latency_s", "live", "queue", "session", "successor")
 
     def __init__(self, session: str, client: SessionEnd, latency_s: float) -> None:
         self.session = session
@@ -71,6 +72,8 @@ class Attachment:
         self.live = True
         self.held = False
         self.queue: list[i.Input] = []
+        self.successor: Attachment | None = None
+        """The connection of the same client that is about to take over."""
 
 
 class Host:
@@ -80,6 +83,7 @@ class Host:
         "attachments",
         "broker",
         "busy",
+        "connecting",
         "id",
         "inbox",
         "incarnation",
@@ -95,6 +99,8 @@ class Host:
         self.pipes: dict[int, Pipe] = {}
         self.timers: dict[str, float] = {}
         self.attachments: dict[str, Attachment] = {}
+        self.connecting: deque[Attachment] = deque()
+        """Of the `ClientConnected` in the inbox, in order."""
         self.inbox: list[i.Input] = []
         self.busy = False
         self.stopping = False
@@ -117,7 +123,8 @@ class World:
         self.observers = tuple(observers)
         self.warnings: list[tuple[float, str, str]] = []
         self.steps = 0
-        self.frames = 0
+        self._data_frames = 0
+        self._client_inputs = 0
         self._factory = factory
         service = service or ServiceModel()
         self._service = None if service.instant() else service
@@ -164,6 +171,10 @@ class World:
     def is_up(self, broker: str) -> bool:
         return self.hosts[broker].broker is not None
 
+    def said(self) -> tuple[int, int]:
+        """Grows while anything is going on: data between brokers, inputs of clients."""
+        return self._data_frames, self._client_inputs
+
     # Faults of lines
 
     def cut(self, a: str, b: str, noticed_after_s: tuple[float, float] = (0.0, 0.0)) -> None:
@@ -208,23 +219,21 @@ class World:
 
     def _attached(self, what: tuple[Host, Attachment, i.ClientConnected]) -> None:
         host, attachment, connected = what
+        self._client_inputs += 1
         if host.broker is None or host.stopping:
             attachment.live = False
             self._to_client(attachment, attachment.client.on_closed, REFUSED)
             return
-        previous = host.attachments.get(attachment.session)
-        if previous is not None:
-            previous.live = False
-        host.attachments[attachment.session] = attachment
+        host.connecting.append(attachment)
         self._input(host, connected)
 
     def _submitted(self, what: tuple[Host, Attachment, i.Input]) -> None:
         host, attachment, item = what
+        self._client_inputs += 1
         if not attachment.live:
             return
         if type(item) is i.ClientDisconnected:
             attachment.live = False
-            del host.attachments[attachment.session]
         elif attachment.held:
             attachment.queue.append(item)
             return
@@ -280,6 +289,8 @@ class World:
         if host.broker is None:
             return
         if self._service is None:
+            if host.connecting:
+                self._switch(host, item)
             self.steps += 1
             self._carry_out(host, host.broker.handle((item,), self.scheduler.now))
             return
@@ -287,10 +298,21 @@ class World:
         if not host.busy:
             self._serve(host)
 
+    def _switch(self, host: Host, first: i.Input) -> None:
+        """Effects go to a client's new connection from the batch that begins with it; if it takes
+        over from one that is open, from the effect on that says so."""
+        if type(first) is i.ClientConnected:
+            attachment = host.connecting.popleft()
+            previous = host.attachments.get(attachment.session)
+            if previous is not None and previous.live:
+                previous.successor = attachment
+            else:
+                host.attachments[attachment.session] = attachment
+
     def _serve(self, host: Host) -> None:
         assert self._service is not None
         host.busy = True
-        batch, host.inbox = host.inbox, []
+        batch, host.inbox = _first_batch(host.inbox)
         self.scheduler.after(
             self._service.duration_s(batch), self._served, (host, host.incarnation, batch)
         )
@@ -300,6 +322,8 @@ class World:
         if host.broker is None or host.incarnation != incarnation:
             return
         host.busy = False
+        if host.connecting:
+            self._switch(host, batch[0])
         self.steps += 1
         self._carry_out(host, host.broker.handle(batch, self.scheduler.now))
         if host.inbox and not host.busy:
@@ -313,7 +337,8 @@ class World:
                 assert isinstance(effect, e.Send)
                 pipe = host.pipes.get(effect.connection)
                 if pipe is not None:
-                    self.frames += 1
+                    if type(effect.frame) is Data:
+                        self._data_frames += 1
                     arrival = pipe.arrival(effect.frame, scheduler.now)
                     scheduler.at(arrival, self._arrived, (pipe, effect.frame))
             elif kind is e.Deliver:
@@ -378,9 +403,12 @@ class World:
                 self.scheduler.at(self.now, self._submitted, (host, attachment, item))
 
     def _close_session(self, host: Host, session: str, reason: str) -> None:
-        if reason == e.TAKEN_OVER:
-            return  # the client has left that connection itself, for the one that took over
         attachment = host.attachments.pop(session, None)
+        if reason == e.TAKEN_OVER and attachment is not None:
+            attachment.live = False
+            assert attachment.successor is not None, f"nobody took over from {session}"
+            host.attachments[session] = attachment.successor
+            return
         if attachment is not None:
             attachment.live = False
             self._to_client(attachment, attachment.client.on_closed, reason)
@@ -396,9 +424,23 @@ class World:
             self._shut(pipe)
         for session in list(host.attachments):
             self._close_session(host, session, e.STOPPING)
+        while host.connecting:
+            attachment = host.connecting.popleft()
+            attachment.live = False
+            self._to_client(attachment, attachment.client.on_closed, REFUSED)
         host.pipes = {}
         host.timers = {}
         host.inbox = []
         host.busy = False
         host.stopping = False
         host.broker = None
+
+
+def _first_batch(inbox: list[i.Input]) -> tuple[list[i.Input], list[i.Input]]:
+    """What a broker takes at once, and the rest: a session that begins begins a batch.
+
+    An effect names a session, not a connection; this way it is clear which one is meant."""
+    for index in range(1, len(inbox)):
+        if type(inbox[index]) is i.ClientConnected:
+            return inbox[:index], inbox[index:]
+    return inbox, []

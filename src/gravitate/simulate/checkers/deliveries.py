@@ -10,14 +10,14 @@ How it is kept cheap: an event that enters is matched once against all live subs
 remains is one set of numbers an event, from which deliveries strike out. Loss is read off when
 the world is quiet: whatever is still in a set and owed was lost.
 
-The life of a session is seen from its subscriptions: it ends with the last of them. Everything
-here happens in the order in which brokers report it, counted in ticks, so that what falls on the
+A delivery is called for while a subscription that matches is live, and after it has ended if it
+may have waited for the client's window meanwhile. Everything here happens in the order in which brokers report it, counted in ticks, so that what falls on the
 same instant is still in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
@@ -34,28 +34,29 @@ EVERYTHING = frozenset[str]()
 
 
 class _Subscription:
-    __slots__ = ("filter", "first", "key", "life", "name", "no_local", "settled_tick")
+    __slots__ = ("filter", "first", "key", "life", "name", "settled_tick")
 
-    def __init__(self, key: int, name: str, filter: Filter, life: _Life, no_local: bool) -> None:
+    def __init__(self, key: int, name: str, filter: Filter, life: _Life) -> None:
         self.key = key
         self.name = name
         self.filter = filter
         self.life = life
-        self.no_local = no_local
         self.settled_tick: float = NEVER
         self.first: dict[Publisher, int] = {}
         """The first event of a publisher that it had before it was owed any."""
 
 
 class _Life:
-    """One session from its first subscription to its last."""
+    """One session from its beginning to its end."""
 
-    __slots__ = ("broker", "last", "session", "subscriptions")
+    __slots__ = ("broker", "ended", "last", "session", "subscriptions")
 
     def __init__(self, broker: str, session: str) -> None:
         self.broker = broker
         self.session = session
         self.subscriptions: dict[str, _Subscription] = {}
+        self.ended: list[Filter] = []
+        """Filters of the subscriptions it had."""
         self.last: dict[Publisher, int] = {}
 
 
@@ -76,12 +77,12 @@ class DeliveryChecker(Observer):
         self,
         violations: Violations,
         oracle: Oracle | None = None,
-        is_no_local: Callable[[str, str], bool] = lambda session, name: False,
+        no_local: Container[str] = (),
     ) -> None:
         self._violations = violations
         self._oracle = oracle or MatcherOracle()
-        self._is_no_local = is_no_local
-        """Asked with session and name: whether a subscription leaves out its client's own."""
+        self._no_local = no_local
+        """Sessions none of whose subscriptions want what their own client publishes."""
         self._tick = 0
         self._keys = 0
         self._live: dict[int, _Subscription] = {}
@@ -94,18 +95,27 @@ class DeliveryChecker(Observer):
         """Deliveries owed or possible when their event entered."""
         self.delivered = 0
 
-    # Subscriptions
+    # Sessions and subscriptions
+
+    def on_session(self, broker: str, session: str, state: str, now: float) -> None:
+        life = self._lives.pop((broker, session), None)
+        if life is not None:
+            for subscription in list(life.subscriptions):
+                self._end(life, subscription)
+        if state == "opened":
+            self._lives[broker, session] = _Life(broker, session)
 
     def on_subscribed(
         self, broker: str, session: str, subscription: str, filter: Filter, now: float
     ) -> None:
-        life = self._lives.setdefault((broker, session), _Life(broker, session))
+        life = self._lives.get((broker, session))
+        if life is None:
+            self._violations.add("subscribed", now, f"{session} at {broker} has no session")
+            return
         if subscription in life.subscriptions:
             self._end(life, subscription)
         self._keys += 1
-        live = _Subscription(
-            self._keys, subscription, filter, life, self._is_no_local(session, subscription)
-        )
+        live = _Subscription(self._keys, subscription, filter, life)
         life.subscriptions[subscription] = live
         self._live[live.key] = live
         self._oracle.add(live.key, filter)
@@ -128,11 +138,10 @@ class DeliveryChecker(Observer):
             )
             return
         self._end(life, subscription)
-        if not life.subscriptions:
-            del self._lives[broker, session]
 
     def _end(self, life: _Life, subscription: str) -> None:
         ended = life.subscriptions.pop(subscription)
+        life.ended.append(ended.filter)
         del self._live[ended.key]
         self._oracle.remove(ended.key)
 
@@ -164,7 +173,7 @@ class DeliveryChecker(Observer):
         life = self._lives.get((broker, session))
         if life is None:
             self._violations.add(
-                "uncalled", now, f"{session} at {broker} has no subscription and got {batch!r}"
+                "uncalled", now, f"{session} at {broker} has no session and got {batch!r}"
             )
             return
         last = life.last.get(publisher, 0)
@@ -211,7 +220,12 @@ class DeliveryChecker(Observer):
             matching[0].first.setdefault(publisher, counter)
 
     def _check_called_for(self, life: _Life, batch: Batch, index: int, now: float) -> None:
-        if not self._matching(life, batch, index):
+        own = self._is_own(life, (batch.publisher, batch.incarnation))
+        (attributes,) = batch.bodies.select((index,)).attributes(EVERYTHING)
+        wanted = self._matching(life, batch, index) or any(
+            matches(filter, attributes) for filter in life.ended
+        )
+        if own or not wanted:
             self._violations.add(
                 "uncalled",
                 now,
@@ -219,12 +233,15 @@ class DeliveryChecker(Observer):
                 f"of {batch.publisher}#{batch.incarnation}",
             )
 
+    def _is_own(self, life: _Life, publisher: Publisher) -> bool:
+        return life.session == publisher[0] and life.session in self._no_local
+
     def check_quiet(self, now: float) -> None:
         """The world is quiet: what is owed and has not come will not come."""
         for (publisher, counter), pending in self._pending.items():
             for key in sorted(pending.waiting):
                 live = self._live.get(key)
-                if live is None or (live.no_local and live.life.session == publisher[0]):
+                if live is None or self._is_own(live.life, publisher):
                     continue
                 first = live.first.get(publisher)
                 settled = live.settled_tick < pending.tick

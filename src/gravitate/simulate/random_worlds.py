@@ -1,0 +1,328 @@
+"""Random worlds: networks, clients and faults drawn from a seed, and every checker watching.
+
+A world runs in phases. In each, clients subscribe, unsubscribe, advertise, publish, leave and
+come back at random while links are cut and delayed and brokers restarted; then everything heals
+and comes to rest, and nothing may be owed, unsettled, unaccepted or out of place. The last phase
+has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
+plays world N again.
+
+What is left out, because nothing promises it: a publisher never changes its broker (that is what
+relocation is for), and publishes only what it advertised, or leaves advertising to its broker.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+import msgspec
+
+from gravitate.broker.core import Broker
+from gravitate.broker.options import BrokerOptions
+from gravitate.config.network import BrokerSpec, LinkSpec, Network
+from gravitate.model.events import Event
+from gravitate.overlay import shapes
+from gravitate.simulate import random_clients as draw
+from gravitate.simulate.checkers.deliveries import DeliveryChecker
+from gravitate.simulate.checkers.loops import LoopChecker
+from gravitate.simulate.checkers.oracle import ScanOracle
+from gravitate.simulate.checkers.tables import check_tables
+from gravitate.simulate.checkers.violations import Violations
+from gravitate.simulate.clients import Client
+from gravitate.simulate.faults import start_when_down
+from gravitate.simulate.models import ServiceModel
+from gravitate.simulate.run import broker_factory, settle
+from gravitate.simulate.scheduler import FIRST
+from gravitate.simulate.world import World
+
+PHASES = 4
+PHASE_S = 4.0
+
+
+class WorldOutcome(msgspec.Struct, frozen=True):
+    """How one random world ended; no violations means that every checker was silent."""
+
+    seed: int
+    brokers: int
+    clients: int
+    steps: int
+    published: int
+    delivered: int
+    faults: int
+    violations: tuple[str, ...] = ()
+
+    def report(self) -> str:
+        """What to print about a world that failed."""
+        lines = "\n".join(f"  {violation}" for violation in self.violations[:20])
+        return (
+            f"world {self.seed} ({self.brokers} brokers, {self.clients} clients, "
+            f"{self.faults} faults) failed:\n{lines}\n"
+            f"replay: gravitate simulate --random 1 --seed {self.seed}"
+        )
+
+
+class RandomWorld:
+    """One world. `run` plays it to its end."""
+
+    def __init__(self, seed: int, faults: bool = True) -> None:
+        self.seed = seed
+        self._with_faults = faults
+        self._generator = generator = random.Random(f"world/{seed}")
+        self.network = _network(generator)
+        self.violations = Violations()
+        self._no_local: set[str] = set()
+        self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
+        brokers = [broker.id for broker in self.network.brokers]
+        self.world = World(
+            self.network,
+            broker_factory(_options(generator)),
+            service=_service(generator),
+            observers=(self.deliveries, LoopChecker(self.violations, brokers)),
+        )
+        self.faults = 0
+        self._names = 0
+        self.clients = [self._client(number) for number in range(generator.randint(4, 24))]
+
+    def run(self) -> WorldOutcome:
+        world = self.world
+        world.start()
+        for phase in range(PHASES):
+            self._act(faults=self._with_faults and phase < PHASES - 1)
+            world.run(world.now + PHASE_S)
+            self._heal()
+            settle(world)
+            self._check()
+            if self.violations:
+                break
+        return WorldOutcome(
+            seed=self.seed,
+            brokers=len(self.network.brokers),
+            clients=len(self.clients),
+            steps=world.steps,
+            published=self.deliveries.entered,
+            delivered=self.deliveries.delivered,
+            faults=self.faults,
+            violations=tuple(self.violations.sentences),
+        )
+
+    def _client(self, number: int) -> Client:
+        generator = self._generator
+        client = Client(
+            self.world,
+            f"c{number:02}",
+            generator.choice(self.network.brokers).id,
+            counts=generator.random() < 0.7,
+            latency_s=generator.choice((0.0, 0.0, 0.005, 0.03)),
+            window=generator.choice((65535, 65535, 1, 3)),
+            acknowledge_after_s=generator.choice((0.0, 0.01, 0.2)),
+            reconnect_s=generator.choice((0.01, 0.3)),
+        )
+        if generator.random() < 0.1:
+            self._no_local.add(client.id)
+        return client
+
+    # What happens
+
+    def _act(self, faults: bool) -> None:
+        """Schedule what clients do, and what goes wrong, in the coming phase."""
+        generator, scheduler = self._generator, self.world.scheduler
+        for client in self.clients:
+            for _ in range(generator.randint(1, 25)):
+                at_s = self.world.now + generator.uniform(0.0, PHASE_S)
+                scheduler.at(at_s, self._client_acts, client)
+        if faults:
+            for _ in range(generator.randint(0, 8)):
+                at_s = self.world.now + generator.uniform(0.0, PHASE_S)
+                scheduler.at(at_s, self._goes_wrong, None, FIRST)
+
+    def _client_acts(self, client: Client) -> None:
+        generator = self._generator
+        if client.connection is None:
+            if not client.wants_connection:
+                if not self._publishes(client):
+                    client.broker = generator.choice(self.network.brokers).id
+                client.connect()
+            return
+        drawn = generator.random()
+        if drawn < 0.20 and len(client.subscriptions) < 6:
+            self._names += 1
+            self._subscribe(client, f"s{self._names}")
+        elif drawn < 0.25 and client.subscriptions:
+            self._subscribe(client, generator.choice(list(client.subscriptions)))
+        elif drawn < 0.37 and client.subscriptions:
+            client.unsubscribe(generator.choice(list(client.subscriptions)))
+        elif drawn < 0.42:
+            client.disconnect()
+        elif drawn < 0.44:
+            client.connect()
+        elif self._publishes(client):
+            self._publisher_acts(client)
+
+    def _publishes(self, client: Client) -> bool:
+        return int(client.id[1:]) % 2 == 0
+
+    def _advertises(self, client: Client) -> bool:
+        return int(client.id[1:]) % 4 == 0
+
+    def _subscribe(self, client: Client, name: str) -> None:
+        client.subscribe(
+            name,
+            draw.filter(self._generator),
+            qos=self._generator.choice((0, 1, 1)),
+            no_local=client.id in self._no_local,
+        )
+
+    def _publisher_acts(self, client: Client) -> None:
+        generator = self._generator
+        if not self._advertises(client):
+            self._publish(client, [draw.event(generator) for _ in range(self._burst())])
+            return
+        drawn = generator.random()
+        if drawn < 0.1 or not client.advertisements:
+            self._names += 1
+            client.advertise(f"a{self._names}", draw.advertisement(generator))
+        elif drawn < 0.15:
+            client.unadvertise(generator.choice(list(client.advertisements)))
+        else:
+            filters = [item.filter for item in client.advertisements.values()]
+            events = (draw.event_within(generator, filters) for _ in range(self._burst()))
+            self._publish(client, [event for event in events if event is not None])
+
+    def _burst(self) -> int:
+        return self._generator.choice((1, 1, 1, 2, 5))
+
+    def _publish(self, client: Client, events: list[Event]) -> None:
+        if events:
+            client.publish(events, qos=self._generator.choice((0, 1, 1)))
+
+    # What goes wrong
+
+    def _goes_wrong(self, _: None) -> None:
+        generator, world = self._generator, self.world
+        self.faults += 1
+        for_s = generator.choice((0.001, 0.02, 0.2, 1.0, 3.0)) * generator.uniform(0.5, 1.5)
+        drawn = generator.random()
+        if drawn < 0.45:
+            a, b = generator.choice(self.network.links).between
+            noticed = (generator.choice((0.0, 0.0, 0.1)), generator.choice((0.0, 0.0, 0.1)))
+            world.cut(a, b, noticed)
+            world.scheduler.after(for_s, lambda link: world.heal(*link), (a, b), FIRST)
+        elif drawn < 0.65:
+            a, b = generator.choice(self.network.links).between
+            world.delay(a, b, generator.uniform(0.001, 0.5))
+            world.scheduler.after(for_s, lambda link: world.delay(link[0], link[1], 0.0), (a, b), FIRST)
+        else:
+            broker = generator.choice(self.network.brokers).id
+            world.stop_broker(broker)
+            world.scheduler.after(for_s, partial(start_when_down, world), broker, FIRST)
+
+    def _heal(self) -> None:
+        world = self.world
+        for link in self.network.links:
+            world.heal(*link.between)
+            world.delay(*link.between, 0.0)
+        for broker in self.network.brokers:
+            start_when_down(world, broker.id)
+
+    # What must hold when all is quiet
+
+    def _check(self) -> None:
+        world, violations = self.world, self.violations
+        self.deliveries.check_quiet(world.now)
+        for sentence in self._unfinished():
+            violations.add("unfinished", world.now, sentence)
+        for sentence in check_tables(world):
+            violations.add("tables", world.now, sentence)
+
+    def _unfinished(self) -> Iterator[str]:
+        for client in self.clients:
+            yield from client.violations
+            client.violations.clear()
+            if client.wants_connection and client.connection is None:
+                yield f"{client.id} is not connected to {client.broker}"
+            if client.connection is None:
+                continue
+            if client.unaccepted:
+                yield f"{client.id} has {len(client.unaccepted)} publications not accepted"
+            for name in client.subscriptions.keys() - client.connection.settled:
+                yield f"{client.id} at {client.broker}: subscription {name} has not settled"
+        for host in self.world.hosts.values():
+            if isinstance(host.broker, Broker):
+                for link in host.broker.links:
+                    if len(link.tail):
+                        yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
+
+
+def _network(generator: random.Random) -> Network:
+    count = generator.randint(5, 30)
+    kind = generator.random()
+    if kind < 0.8:
+        links = shapes.random_tree(count, generator.randrange(2**31), generator.choice((0, 3, 5)))
+    else:
+        links = shapes.line(count) if kind < 0.9 else shapes.star(count)
+    spread_ms = generator.choice(((0.0, 0.0), (10.0, 10.0), (0.1, 60.0)))
+    bandwidth = generator.choice((0.0, 0.0, 0.0, 20_000.0, 1_000_000.0))
+    names = [f"b{number:02}" for number in range(count)]
+    ends = [link if generator.random() < 0.5 else link[::-1] for link in links]
+    return Network(
+        name="random",
+        brokers=tuple(BrokerSpec(name) for name in names),
+        links=tuple(
+            LinkSpec((names[a], names[b]), round(generator.uniform(*spread_ms), 2), bandwidth)
+            for a, b in ends
+        ),
+    )
+
+
+def _options(generator: random.Random) -> BrokerOptions:
+    return BrokerOptions(
+        heartbeat_s=0.0,
+        acknowledge_after_s=generator.choice((0.001, 0.02, 0.3)),
+        acknowledge_every=generator.choice((1, 4, 64)),
+        link_queue_events_max=generator.choice((200_000, 10)),
+        link_grace_s=0.0,
+        advertise_topics_max=generator.choice((1, 2, 8)),
+        hold_s_max=generator.choice((5.0, 0.05)),
+        hold_events_max=generator.choice((1000, 3)),
+        stop_s_max=0.0,
+    )
+
+
+def _service(generator: random.Random) -> ServiceModel | None:
+    return generator.choice(
+        (None, None, ServiceModel(batch_s=1e-4, event_s=5e-5), ServiceModel(batch_s=0.02))
+    )
+
+
+def run_world(seed: int, faults: bool = True) -> WorldOutcome:
+    """Play the world of `seed`. A broker that raises is a violation like any other."""
+    world = RandomWorld(seed, faults)
+    try:
+        return world.run()
+    except Exception as error:
+        raise RuntimeError(
+            f"world {seed} broke: replay: gravitate simulate --random 1 --seed {seed}"
+        ) from error
+
+
+def run_worlds(
+    count: int,
+    seed: int,
+    processes: int = 2,
+    progress: Callable[[WorldOutcome], None] = lambda outcome: None,
+) -> list[WorldOutcome]:
+    """Play the worlds `seed` .. `seed + count - 1`; `progress` is called after each, in order."""
+    seeds = range(seed, seed + count)
+    outcomes: list[WorldOutcome] = []
+    if processes <= 1 or count == 1:
+        for number in seeds:
+            outcomes.append(run_world(number))
+            progress(outcomes[-1])
+        return outcomes
+    with ProcessPoolExecutor(processes) as pool:
+        for outcome in pool.map(run_world, seeds, chunksize=4):
+            outcomes.append(outcome)
+            progress(outcome)
+    return outcomes
