@@ -1,9 +1,10 @@
 """The canonical form of filters, and the constructors that give it.
 
 A canonical predicate has its simplest operator (LIKE 'ab%' is a prefix, IN of one literal is
-equality) and checked operands; a canonical conjunction is sorted and without repetitions; a
-canonical filter is sorted and has no conjunction that contains all predicates of another.
-Filters that came from elsewhere, such as a peer's message, go through `checked`.
+equality) and checked operands; a canonical conjunction is sorted, and no predicate follows from
+the others on its attribute; a canonical filter is sorted and has no conjunction that cannot
+match or that another covers. Filters that came from elsewhere, such as a peer's message, go
+through `checked`. Taking the canonical form twice is taking it once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,25 @@ from typing import Any, Final
 from gravitate.errors import FilterError
 from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
 from gravitate.model.patterns import classified, glob_like, text_glob
+from gravitate.model.regions import (
+    ConjunctionRegion,
+    conjunction_region,
+    conjunction_within,
+    meet_of,
+    predicate_region,
+    region_within,
+)
 from gravitate.model.topics import has_wildcards, topic_pattern
 
 PATTERN_CHARACTERS_MAX: Final = 1024
-"""The longest LIKE pattern with wildcards inside; comparing patterns is quadratic."""
+"""The longest text of a LIKE predicate; comparing patterns is quadratic."""
+SAME_ATTRIBUTE_MAX: Final = 32
+"""The most predicates on one attribute in a conjunction; reducing them is cubic."""
 
 _TEXT_OPS: Final = frozenset((Op.PREFIX, Op.SUFFIX, Op.CONTAINS, Op.LIKE, Op.NOT_LIKE))
 _ORDER_OPS: Final = frozenset((Op.LT, Op.LE, Op.GT, Op.GE))
+_PERHAPS_UNSATISFIABLE: Final = ((), "", math.inf, -math.inf)
+"""The operands with which a single predicate may match nothing: IN (), < '', > infinity."""
 
 
 def _literal(predicate: Predicate, literal: Any) -> Scalar:
@@ -88,7 +101,7 @@ def _canonical_text(predicate: Predicate, operand: str) -> Predicate:
         op, operand = Op.NOT_LIKE, glob_like(glob)
     elif op is Op.LIKE or not operand:
         op, operand = classified(text_glob(op, operand))
-    if op in (Op.LIKE, Op.NOT_LIKE) and len(operand) > PATTERN_CHARACTERS_MAX:
+    if op is not Op.EQ and len(operand) > PATTERN_CHARACTERS_MAX:
         raise FilterError(
             f"{attribute} {op.value}: a pattern has at most {PATTERN_CHARACTERS_MAX} characters, "
             f"this has {len(operand)}"
@@ -115,19 +128,58 @@ def canonical_predicate(predicate: Predicate) -> Predicate:
     return Predicate(attribute, op, literal)
 
 
-def _canonical_conjunction(predicates: Iterable[Predicate]) -> Conjunction:
+def _without_redundant(predicates: list[Predicate]) -> list[Predicate]:
+    """Of predicates on one attribute those that do not follow from the others."""
+    index = 0
+    while len(predicates) > 1 and index < len(predicates):
+        others = predicates[:index] + predicates[index + 1 :]
+        if region_within(meet_of(others), predicate_region(predicates[index])):
+            predicates = others
+        else:
+            index += 1
+    return predicates
+
+
+def _canonical_conjunction(predicates: Iterable[Predicate]) -> Conjunction | None:
+    """The canonical conjunction, or None when it is found to match nothing."""
     distinct = {canonical_predicate(predicate) for predicate in predicates}
-    return tuple(sorted(distinct, key=predicate_key))
+    by_attribute: dict[str, list[Predicate]] = {}
+    for predicate in sorted(distinct, key=predicate_key):
+        by_attribute.setdefault(predicate.attribute, []).append(predicate)
+    kept: list[Predicate] = []
+    for attribute, alike in by_attribute.items():
+        if len(alike) > SAME_ATTRIBUTE_MAX:
+            raise FilterError(
+                f"expected at most {SAME_ATTRIBUTE_MAX} comparisons of {attribute} that must all "
+                f"hold, found {len(alike)} (IN and NOT IN take many values)"
+            )
+        if len(alike) > 1 or alike[0].operand in _PERHAPS_UNSATISFIABLE:
+            if not meet_of(alike):
+                return None
+            alike = _without_redundant(alike)
+        kept.extend(alike)
+    return tuple(kept)
+
+
+def _without_covered(conjunctions: list[Conjunction]) -> list[Conjunction]:
+    """The conjunctions that no other covers; of equivalent ones the shortest, or the first."""
+    kept: list[tuple[Conjunction, ConjunctionRegion]] = []
+    for conjunction in sorted(conjunctions, key=len):
+        region = conjunction_region(conjunction)
+        if region is None or any(conjunction_within(region, other) for _, other in kept):
+            continue
+        kept = [pair for pair in kept if not conjunction_within(pair[1], region)]
+        kept.append((conjunction, region))
+    return [conjunction for conjunction, _ in kept]
 
 
 def any_of(conjunctions: Iterable[Iterable[Predicate]]) -> Filter:
     """The canonical filter that matches what any of the conjunctions matches."""
-    distinct = {_canonical_conjunction(conjunction) for conjunction in conjunctions}
-    distinct = {c for c in distinct if not any(p.operand == () for p in c)}
+    found = {_canonical_conjunction(conjunction) for conjunction in conjunctions}
+    distinct = sorted((c for c in found if c is not None), key=_conjunction_key)
     if len(distinct) > 1:
-        sets = [frozenset(conjunction) for conjunction in distinct]
-        distinct = {c for c in distinct if not any(s < frozenset(c) for s in sets)}
-    return Filter(tuple(sorted(distinct, key=_conjunction_key)))
+        distinct = sorted(_without_covered(distinct), key=_conjunction_key)
+    return Filter(tuple(distinct))
 
 
 def all_of(*predicates: Predicate) -> Filter:

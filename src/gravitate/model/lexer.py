@@ -33,12 +33,14 @@ KEYWORDS: Final = frozenset(
 NAME: Final = r"[^\W\d]\w*"
 
 _TOKEN: Final = re.compile(
-    rf"""(?P<blank>\s+)
-    |(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
+    rf"""\s*(?:
+    (?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
     |(?P<word>{NAME})
     |(?P<text>'(?:[^']|'')*'(?!'))
     |(?P<quoted>"(?:[^"]|"")*"(?!"))
-    |(?P<sign><=|>=|<>|!=|[=<>(),.])""",
+    |(?P<sign><=|>=|<>|!=|[=<>(),.])
+    |(?P<end>\Z)
+    )""",
     re.VERBOSE,
 )
 
@@ -67,18 +69,21 @@ def tokens(text: str) -> list[Token]:
     """The tokens of a condition, the last of kind `end`; raises `FilterError`."""
     found: list[Token] = []
     position = 0
-    while position < len(text):
+    while True:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _no_token(text, position)
-        kind, spelling, column = match.lastgroup, match.group(), position + 1
+            raise _no_token(text, len(text) - len(text[position:].lstrip()))
+        kind = match.lastgroup
+        spelling = match[kind] if kind is not None else ""
         position = match.end()
+        column = position - len(spelling) + 1
         if kind == "word":
             keyword = spelling.upper()
-            if keyword in KEYWORDS:
-                found.append(Token(keyword, spelling, column, spelling))
-            else:
-                found.append(Token("name", spelling, column, spelling))
+            found.append(
+                Token(keyword if keyword in KEYWORDS else "name", spelling, column, spelling)
+            )
+        elif kind == "sign":
+            found.append(Token("<>" if spelling == "!=" else spelling, spelling, column, spelling))
         elif kind == "number":
             found.append(Token("number", float(spelling), column, spelling))
         elif kind == "text":
@@ -88,7 +93,6 @@ def tokens(text: str) -> list[Token]:
             if not name:
                 raise FilterError("expected a name between the quotes", text, column)
             found.append(Token("name", name, column, spelling))
-        elif kind == "sign":
-            found.append(Token("<>" if spelling == "!=" else spelling, spelling, column, spelling))
-    found.append(Token("end", "", len(text) + 1, "the end"))
-    return found
+        else:
+            found.append(Token("end", "", len(text) + 1, "the end"))
+            return found

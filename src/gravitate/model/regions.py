@@ -12,6 +12,7 @@ one. A conjunction is a map from attribute to region, or nothing when some regio
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Final, cast
 
 from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
@@ -37,6 +38,7 @@ from gravitate.model.texts import (
     class_within,
     classes_overlap,
     glob_shape,
+    number_texts,
     text_class,
     topic_shape,
 )
@@ -108,8 +110,7 @@ PRESENT: Final = Region(_PRESENT_ATOMS, ALL_NUMBERS, _NO_TEXTS, ALL_TEXTS)
 
 def _numeric(numbers: Numbers, atoms: int = 0, texts: frozenset[str] = _NO_TEXTS) -> Region:
     """These numbers and the texts that read as one of them."""
-    single, rest = text_class(numeric=True, numbers=numbers) if numbers else (_NO_TEXTS, None)
-    return Region(atoms, numbers, texts | single, rest)
+    return Region(atoms, numbers, texts, number_texts(numbers) if numbers else None)
 
 
 def _texts(single: frozenset[str], rest: TextClass | None) -> Region:
@@ -207,6 +208,11 @@ def region_meet(a: Region, b: Region) -> Region:
         single, rest = class_meet(a.open_texts, b.open_texts)
         found.update(single)
     return Region(a.atoms & b.atoms, numbers, frozenset(found), rest)
+
+
+def meet_of(predicates: Iterable[Predicate]) -> Region:
+    """The values that satisfy all of some predicates on one attribute."""
+    return functools.reduce(region_meet, map(predicate_region, predicates))
 
 
 def region_within(a: Region, b: Region) -> bool:

@@ -46,6 +46,7 @@ _NUMBER_CHARACTERS: Final = frozenset("0123456789+-.eE")
 _NUMBERS_LOW: Final = "+"
 _NUMBERS_HIGH: Final = ":"
 """Texts that read as numbers lie between these: they start with a sign, a point or a digit."""
+_PREFIX_CHARACTERS_MAX: Final = 1024
 
 
 class Shape:
@@ -126,7 +127,8 @@ class TextClass:
     """The texts in [low, high) that satisfy every constraint.
 
     A text that reads as a number must read as one of `numbers`; when `numeric` is set it must
-    read as a number. `high` is None where the interval has no end."""
+    read as a number. `high` is None where the interval has no end. `plain` classes have an
+    interval and shapes only, apart from numbers that are left out."""
 
     __slots__ = (
         "_prefix_shape",
@@ -135,6 +137,7 @@ class TextClass:
         "low",
         "numbers",
         "numeric",
+        "plain",
         "shapes",
         "unlike",
     )
@@ -156,6 +159,7 @@ class TextClass:
         self.shapes = shapes
         self.unlike = unlike
         self.excluded = excluded
+        self.plain = not (numeric or unlike or excluded)
         self._prefix_shape: Shape | None = None
 
     def __contains__(self, text: str) -> bool:
@@ -173,9 +177,9 @@ class TextClass:
 
     @property
     def prefix_shape(self) -> Shape:
-        """The shape of the longest prefix that the interval gives all its texts."""
+        """The shape of the prefix that the interval gives all its texts."""
         if self._prefix_shape is None:
-            self._prefix_shape = glob_shape((*common_prefix(self.low, self.high), MANY))
+            self._prefix_shape = _prefix_shape(self.low, self.high)
         return self._prefix_shape
 
 
@@ -200,6 +204,11 @@ def common_prefix(low: str, high: str | None) -> str:
             longer += 1
             end = after_prefix(low[:longer])
     return low[:size]
+
+
+def _prefix_shape(low: str, high: str | None) -> Shape:
+    """What an interval says of its texts as a shape; of a very long prefix just the beginning."""
+    return glob_shape((*common_prefix(low, high)[:_PREFIX_CHARACTERS_MAX], MANY))
 
 
 def _reads_as_no_number(low: str, high: str | None, shapes: Iterable[Shape]) -> bool:
@@ -278,13 +287,17 @@ def text_class(
     if shapes or unlike:
         shapes = _strongest(shapes)
         unlike = _weakest(tuple(shape for shape in unlike if not _outside(shape, low, high)))
-        prefix = glob_shape((*common_prefix(low, high), MANY))
-        if _contradictory(shapes, unlike, prefix):
+        if _contradictory(shapes, unlike, _prefix_shape(low, high)):
             return empty
     if excluded:
         bare = TextClass(low, high, numeric, numbers, shapes, unlike)
         excluded = frozenset(text for text in excluded if text in bare)
     return frozenset(), TextClass(low, high, numeric, numbers, shapes, unlike, excluded)
+
+
+def number_texts(numbers: Numbers) -> TextClass:
+    """The texts that read as one of these numbers, which are not empty."""
+    return TextClass(_NUMBERS_LOW, _NUMBERS_HIGH, True, numbers)
 
 
 def class_meet(a: TextClass, b: TextClass) -> tuple[frozenset[str], TextClass | None]:
@@ -328,10 +341,22 @@ def class_within(a: TextClass, b: TextClass) -> bool:
     return not any(text in a for text in b.excluded)
 
 
+def _shapes_compatible(a: TextClass, b: TextClass) -> bool:
+    """Whether no two constraints of two plain classes exclude each other."""
+    for shape in a.shapes:
+        if not shapes_overlap(shape, b.prefix_shape):
+            return False
+        if any(not shapes_overlap(shape, other) for other in b.shapes):
+            return False
+    return all(shapes_overlap(shape, a.prefix_shape) for shape in b.shapes)
+
+
 def classes_overlap(a: TextClass, b: TextClass) -> bool:
     """Whether some text may be in both; never false when one is."""
     if (a.high is not None and b.low >= a.high) or (b.high is not None and a.low >= b.high):
         return False
+    if a.plain and b.plain:
+        return _shapes_compatible(a, b)
     if a.numeric and b.numeric and not numbers_overlap(a.numbers, b.numbers):
         return False
     single, rest = class_meet(a, b)

@@ -8,6 +8,7 @@ sessions, shared subscriptions or content conditions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Final
 
@@ -16,8 +17,10 @@ from gravitate.model.events import TOPIC
 from gravitate.model.filters import Filter, Op, Predicate
 
 TOPIC_BYTES_MAX: Final = 65535
+WILDCARD_CHARACTERS_MAX: Final = 4096
+"""The longest topic filter with wildcards; comparing one with a LIKE pattern is quadratic."""
 
-Levels = list[str]
+Levels = tuple[str, ...]
 
 
 def _refuse_common(kind: str, text: str) -> None:
@@ -49,6 +52,11 @@ def topic_pattern(text: str) -> str:
     _refuse_common("topic filter", text)
     if "+" not in text and "#" not in text:
         return text
+    if len(text) > WILDCARD_CHARACTERS_MAX:
+        raise FilterError(
+            f"a topic filter with wildcards has at most {WILDCARD_CHARACTERS_MAX} characters, "
+            f"this has {len(text)}"
+        )
     column = 1
     levels = text.split("/")
     for index, level in enumerate(levels):
@@ -82,9 +90,10 @@ def topic_filter(text: str) -> Filter:
     return Filter(((topic_predicate(text),),))
 
 
+@functools.lru_cache(maxsize=16384)
 def _levels(pattern: str) -> Levels:
     """Levels with a lone `#` spelt `+/#`: it needs one level, every other `#` none."""
-    return ["+", "#"] if pattern == "#" else pattern.split("/")
+    return ("+", "#") if pattern == "#" else tuple(pattern.split("/"))
 
 
 def topic_matcher(pattern: str) -> Callable[[str], bool]:
@@ -152,7 +161,7 @@ def topic_intersects(p: str, q: str) -> bool:
         if x != y and x != "+" and y != "+":
             return False
     shorter, longer = sorted((a, b), key=len)
-    return longer[len(shorter) :] in ([], ["#"])
+    return longer[len(shorter) :] in ((), ("#",))
 
 
 def prefix_within_topic(prefix: str, pattern: str) -> bool:
@@ -166,7 +175,7 @@ def prefix_within_topic(prefix: str, pattern: str) -> bool:
             return True
         if index == len(whole):
             # What follows the prefix may end this level in any way and add any further ones.
-            return level == "+" and levels[index + 1 :] == ["#"]
+            return level == "+" and levels[index + 1 :] == ("#",)
         if level not in ("+", whole[index]):
             return False
     return False
