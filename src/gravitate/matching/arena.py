@@ -26,6 +26,8 @@ EVENTS: Final = 9
 VISITS: Final = 10
 OUTPUT: Final = 11
 UNSURE: Final = 12
+ROWS: Final = 13
+HITS: Final = 14
 
 # Per family its arrays: place in the header, type, numbers an index, what fresh ones hold.
 _Layout = tuple[int, Any, int, float]
@@ -42,6 +44,7 @@ _FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
         (layout.CELL_STAMP, np.int64, 1, 0),
         (layout.CELL_WEIGHT, np.float64, 1, 0),
         (layout.CELL_GROUP, np.int32, 1, 0),
+        (layout.CELL_CHAIN, np.int32, 1, 0),
     ),
     ((layout.GROUP_SIZE, np.float64, 1, 0),),
     ((layout.RECORDS, np.int32, layout.RECORD_SIZE, 0),),
@@ -60,12 +63,23 @@ _FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
         (layout.COUNTS, np.int32, 2, 0),
         (layout.OUTPUT_ENDS, np.int64, 1, 0),
         (layout.UNSURE_ENDS, np.int64, 1, 0),
+        (layout.CELL_START, np.int64, 1, 0),
     ),
-    ((layout.VISITS, np.int32, 1, 0),),
+    (
+        (layout.VISITS, np.int32, 1, 0),
+        (layout.VISIT_EVENT, np.int32, 1, 0),
+        (layout.VISIT_NEXT, np.int32, 1, 0),
+    ),
     ((layout.OUTPUT, np.int32, 1, 0),),
     ((layout.UNSURE, np.int32, 1, 0),),
+    ((layout.ROW_VALUES, np.float64, 1, 0), (layout.ROW_WORDS, np.uint8, 1, 0)),
+    (
+        (layout.HIT_EVENT, np.int32, 1, 0),
+        (layout.HIT_CODE, np.int32, 1, 0),
+        (layout.HIT_ORDER, np.int32, 1, 0),
+    ),
 )
-_SMALLEST: Final = (8, 256, 8, 32, 128, 1, 1, 32, 256, 16, 256, 64, 16)
+_SMALLEST: Final = (8, 256, 8, 32, 128, 1, 1, 32, 256, 16, 256, 64, 16, 16, 64)
 
 
 class Arena:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gravitate.matching import arena as arenas
-from gravitate.matching import layout, placing, searching
+from gravitate.matching import batches, layout, placing, searching
 from gravitate.matching.arena import Arena
 from gravitate.matching.conjunctions import Remainder, compile_conjunction, release
 from gravitate.matching.vocabulary import Vocabulary
@@ -29,7 +29,10 @@ from gravitate.model.filters import Filter
 
 _VISITS_PER_PAIR = 32
 _REARRANGE_FROM = 64
-_EVENTS_AT_ONCE = 1024
+_EVENTS_AT_ONCE = 512
+_BLOCKWISE_FROM = 4096
+_OUTPUT_FROM = 1 << 12
+_HITS_MAX = 1 << 23
 
 
 class Matcher:
@@ -121,33 +124,58 @@ class Matcher:
         return self._verified(event, sure, unsure)
 
     def _match_many(self, events: Sequence[Attributes], answers: list[tuple[int, ...]]) -> None:
+        """Match a chunk of events and append their answers."""
         arena = self._arena
         flat: list[float] = []
         counts: list[int] = []
-        largest = 0
         encode = self._vocabulary.encode
         for event in events:
-            pairs, cells = encode(event, flat)
-            counts.append(pairs)
-            counts.append(cells)
-            largest = max(largest, _VISITS_PER_PAIR * pairs + cells)
+            counts += encode(event, flat)
         count = len(events)
         arena.reserve(arenas.INPUT, len(flat))
         arena.reserve(arenas.EVENTS, count)
-        arena.reserve(arenas.VISITS, largest + 1)
+        arena.reserve(arenas.VISITS, _VISITS_PER_PAIR * len(flat) + count + 1)
         struct.pack_into(f"{len(flat)}d", arena.views[layout.INPUT], 0, *flat)
         struct.pack_into(f"{len(counts)}i", arena.views[layout.COUNTS], 0, *counts)
-        arena.reserve(arenas.OUTPUT, max(1 << 14, 2 * self._destinations_max))
-        arena.reserve(arenas.UNSURE, 2 * len(self._remainders))
+        if self._record_count < _BLOCKWISE_FROM or not self._match_blockwise(events, answers):
+            self._match_in_turn(events, counts, answers)
+
+    def _match_blockwise(
+        self, events: Sequence[Attributes], answers: list[tuple[int, ...]]
+    ) -> bool:
+        """Match the encoded events block by block; False when there are too many hits for it."""
+        arena = self._arena
+        arena.reserve(arenas.ROWS, len(events) * int(arena.header[layout.LANES_USED]))
+        room = max(arena.capacity[arenas.HITS], 64 * len(events))
+        while room <= _HITS_MAX:
+            arena.reserve(arenas.HITS, room)
+            room = arena.capacity[arenas.HITS]
+            arena.reserve(arenas.OUTPUT, room)
+            arena.reserve(arenas.UNSURE, room)
+            arena.header[layout.HITS_CAPACITY] = room
+            if batches.match_batch(arena.address, len(events)) != batches.OVERFLOW:
+                self._collect(events, 0, len(events), answers)
+                return True
+            room *= 4
+        return False
+
+    def _match_in_turn(
+        self, events: Sequence[Attributes], counts: list[int], answers: list[tuple[int, ...]]
+    ) -> None:
+        """Match the encoded events one after the other."""
+        arena = self._arena
+        count = len(events)
+        arena.reserve(arenas.OUTPUT, max(_OUTPUT_FROM, self._destinations_max))
+        arena.reserve(arenas.UNSURE, max(_OUTPUT_FROM, len(self._remainders)))
         arena.header[layout.OUTPUT_CAPACITY] = arena.capacity[arenas.OUTPUT]
         arena.header[layout.UNSURE_CAPACITY] = arena.capacity[arenas.UNSURE]
         first, start = 0, 0
         while first < count:
             done = searching.match_many(arena.address, first, start, count)
             self._collect(events, first, done, answers)
-            start += sum(
-                2 * counts[2 * event] + counts[2 * event + 1] for event in range(first, done)
-            )
+            if done < count:
+                for event in range(first, done):
+                    start += 2 * counts[2 * event] + counts[2 * event + 1]
             first = done
 
     def _collect(

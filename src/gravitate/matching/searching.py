@@ -184,12 +184,12 @@ def _match_event(
         lane = int(given[at])
         values[lane] = np.nan
         words[lane] = ABSENT
-    _sort(output, out_start, out)
+    sort(output, out_start, out)
     return out, unsure
 
 
 @kernel
-def _sort(output: Array, start: int, end: int) -> None:
+def sort(output: Array, start: int, end: int) -> None:
     if end - start > 32:
         output[start:end].sort()
         return

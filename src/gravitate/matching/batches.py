@@ -1,0 +1,368 @@
+"""Kernel that matches a batch of events against a large table, block by block.
+
+Owns the search in the order that caches like: events are first distributed over the cells they
+visit; then each visited block is read once and all its visitors are tried on it while its
+columns are at hand; at last the hits are put back in the order of events. The answers are those
+of `searching`, which is quicker for single events and for tables that fit a cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gravitate.matching.jit import kernel, trailing_zeros
+from gravitate.matching.layout import (
+    ABSENT,
+    AFTER,
+    ATOMS,
+    BLOCK_COLUMNS,
+    BLOCK_LANES,
+    BLOCK_LANES_MAX,
+    BLOCK_LINKS,
+    BLOCK_LIVE,
+    BOUNDARIES,
+    CELL_CHAIN,
+    CELL_HEAD,
+    CELL_STAMP,
+    CELL_START,
+    CLASS_BASE,
+    COLUMN_COUNT,
+    COLUMNS,
+    COUNT,
+    COUNTS,
+    DESTINATION,
+    DESTINATION_STAMP,
+    HIT_CODE,
+    HIT_EVENT,
+    HIT_ORDER,
+    HITS_CAPACITY,
+    INPUT,
+    INSIDE,
+    LANE_CLASSES,
+    LANE_GRID,
+    LANES_USED,
+    LINKS_SIZE,
+    NEXT,
+    OFFSET,
+    OUTPUT,
+    OUTPUT_ENDS,
+    RECORD_SIZE,
+    RECORDS,
+    ROW_VALUES,
+    ROW_WORDS,
+    SERIAL,
+    SLOT_RECORD,
+    SLOT_SIZE,
+    SLOTS,
+    UNSURE,
+    UNSURE_ENDS,
+    VISIT_EVENT,
+    VISIT_NEXT,
+    VISITS,
+    WORDS_PER_COLUMN,
+    Array,
+    bucket_of,
+    byte,
+    double,
+    header,
+    int32,
+    int64,
+    wide,
+    word64,
+)
+from gravitate.matching.searching import sort
+
+OVERFLOW = -1
+
+
+@kernel
+def _distribute(head: Array, count: int) -> int:
+    """Write the events' rows and chain them to the cells they visit; returns how many cells."""
+    counts = int32(head, COUNTS)
+    given = double(head, INPUT)
+    starts = int64(head, CELL_START)
+    values = double(head, ROW_VALUES)
+    words = byte(head, ROW_WORDS)
+    boundaries = double(head, BOUNDARIES)
+    lane_grid = int32(head, LANE_GRID)
+    lane_classes = int32(head, LANE_CLASSES)
+    cell_head = int32(head, CELL_HEAD)
+    stamps = int64(head, CELL_STAMP)
+    chains = int32(head, CELL_CHAIN)
+    visit_event = int32(head, VISIT_EVENT)
+    visit_next = int32(head, VISIT_NEXT)
+    touched = int32(head, VISITS)
+    lanes = head[LANES_USED]
+    head[SERIAL] += 1
+    now = head[SERIAL]
+    touched_count, visit = 0, 0
+    if cell_head[0] != -1:
+        touched[0] = 0
+        touched_count = 1
+        stamps[0] = now
+        chains[0] = -1
+        for event in range(count):
+            visit_event[visit] = event
+            visit_next[visit] = chains[0]
+            chains[0] = visit
+            visit += 1
+    position = 0
+    for event in range(count):
+        row = event * lanes
+        for lane in range(row, row + lanes):
+            values[lane] = np.nan
+            words[lane] = ABSENT
+        end = position + 2 * counts[2 * event]
+        while position < end:
+            lane = int(given[position])
+            value = given[position + 1]
+            position += 2
+            bucket = bucket_of(boundaries, lane, value)
+            values[row + lane] = value
+            words[row + lane] = bucket >> 1
+            classes = lane_classes[lane]
+            width_class = 0
+            while classes != 0:
+                if classes & 1:
+                    shift = max(0, width_class - 2)
+                    base = lane_grid[lane] + CLASS_BASE[width_class]
+                    first = max(0, bucket + 1 - (1 << width_class)) >> shift
+                    for cell in range(base + first, base + (bucket >> shift) + 1):
+                        if cell_head[cell] != -1:
+                            if stamps[cell] != now:
+                                stamps[cell] = now
+                                chains[cell] = -1
+                                touched[touched_count] = cell
+                                touched_count += 1
+                            visit_event[visit] = event
+                            visit_next[visit] = chains[cell]
+                            chains[cell] = visit
+                            visit += 1
+                classes >>= 1
+                width_class += 1
+        starts[event] = position
+        end = position + counts[2 * event + 1]
+        while position < end:
+            cell = int(given[position])
+            position += 1
+            if cell_head[cell] != -1:
+                if stamps[cell] != now:
+                    stamps[cell] = now
+                    chains[cell] = -1
+                    touched[touched_count] = cell
+                    touched_count += 1
+                visit_event[visit] = event
+                visit_next[visit] = chains[cell]
+                chains[cell] = visit
+                visit += 1
+    return touched_count
+
+
+@kernel
+def _holds(
+    atoms: Array,
+    offset: int,
+    count: int,
+    values: Array,
+    row: int,
+    given: Array,
+    start: int,
+    end: int,
+    via: int,
+) -> bool:
+    """Whether an event that visits cell `via` satisfies every atom."""
+    for atom in range(offset, offset + count):
+        lane = int(atoms[3 * atom])
+        low = atoms[3 * atom + 1]
+        if lane >= 0:
+            high = atoms[3 * atom + 2]
+            value = values[row + lane]
+            if low <= high:
+                if not (value >= low and value <= high):
+                    return False
+            elif value > high and value < low:
+                return False
+        elif lane == INSIDE and int(low) == via:
+            continue
+        else:
+            inside = False
+            for at in range(start, end):
+                if given[at] == low:
+                    inside = True
+                    break
+            if inside != (lane == INSIDE):
+                return False
+    return True
+
+
+@kernel
+def _search(head: Array, touched_count: int, count: int) -> int:
+    """Try every visited block on its visitors; returns how many hits, or OVERFLOW."""
+    counts = int32(head, COUNTS)
+    given = double(head, INPUT)
+    starts = int64(head, CELL_START)
+    values = double(head, ROW_VALUES)
+    words = byte(head, ROW_WORDS)
+    cell_head = int32(head, CELL_HEAD)
+    chains = int32(head, CELL_CHAIN)
+    visit_event = int32(head, VISIT_EVENT)
+    visit_next = int32(head, VISIT_NEXT)
+    touched = int32(head, VISITS)
+    records = int32(head, RECORDS)
+    atoms = double(head, ATOMS)
+    live = word64(head, BLOCK_LIVE)
+    links = int32(head, BLOCK_LINKS)
+    block_lanes = int32(head, BLOCK_LANES)
+    block_columns = int32(head, BLOCK_COLUMNS)
+    slots = int32(head, SLOTS)
+    columns = word64(head, COLUMNS)
+    hit_event = int32(head, HIT_EVENT)
+    hit_code = int32(head, HIT_CODE)
+    lanes = head[LANES_USED]
+    capacity = head[HITS_CAPACITY] - 64
+    visitors = np.empty(count, np.int64)
+    lane_at = np.zeros(BLOCK_LANES_MAX, np.int64)
+    column_at = np.zeros(BLOCK_LANES_MAX, np.int64)
+    hits = 0
+    for each_cell in range(touched_count):
+        cell = touched[each_cell]
+        first = cell_head[cell]
+        visitor_count = 0
+        visit = chains[cell]
+        while visit >= 0:
+            visitors[visitor_count] = visit_event[visit]
+            visitor_count += 1
+            visit = visit_next[visit]
+        each = -2 - first
+        while each >= 0:
+            at = RECORD_SIZE * each
+            code = wide(records[at + DESTINATION])
+            if code < 0:
+                code = -1 - each
+            if hits + visitor_count > capacity:
+                return OVERFLOW
+            for visitor in range(visitor_count):
+                event = visitors[visitor]
+                start = starts[event]
+                if _holds(
+                    atoms,
+                    wide(records[at + OFFSET]),
+                    wide(records[at + COUNT]),
+                    values,
+                    event * lanes,
+                    given,
+                    start,
+                    start + counts[2 * event + 1],
+                    wide(cell),
+                ):
+                    hit_event[hits] = event
+                    hit_code[hits] = code
+                    hits += 1
+            each = records[at + NEXT]
+        block = wide(first)
+        while block >= 0:
+            used = wide(links[LINKS_SIZE * block + COLUMN_COUNT])
+            for at in range(used):
+                lane_at[at] = block_lanes[BLOCK_LANES_MAX * block + at]
+                column_at[at] = WORDS_PER_COLUMN * wide(block_columns[BLOCK_LANES_MAX * block + at])
+            # ANDing a column twice is harmless, and whole fours need no branch within.
+            fours = (used + 3) & ~3
+            for at in range(used, fours):
+                lane_at[at] = lane_at[0]
+                column_at[at] = column_at[0]
+            for visitor in range(visitor_count):
+                event = visitors[visitor]
+                row = event * lanes
+                alive = live[block]
+                for at in range(0, fours, 4):
+                    alive &= ~(
+                        columns[column_at[at] + words[row + lane_at[at]]]
+                        | columns[column_at[at + 1] + words[row + lane_at[at + 1]]]
+                        | columns[column_at[at + 2] + words[row + lane_at[at + 2]]]
+                        | columns[column_at[at + 3] + words[row + lane_at[at + 3]]]
+                    )
+                    if alive == np.uint64(0):
+                        break
+                if alive == np.uint64(0):
+                    continue
+                if hits > capacity:
+                    return OVERFLOW
+                start = starts[event]
+                end = start + counts[2 * event + 1]
+                while alive != np.uint64(0):
+                    slot = SLOT_SIZE * (block * 64 + wide(trailing_zeros(alive)))
+                    alive &= alive - np.uint64(1)
+                    if _holds(
+                        atoms,
+                        wide(slots[slot + OFFSET]),
+                        wide(slots[slot + COUNT]),
+                        values,
+                        row,
+                        given,
+                        start,
+                        end,
+                        wide(cell),
+                    ):
+                        code = wide(slots[slot + DESTINATION])
+                        if code < 0:
+                            code = -1 - wide(slots[slot + SLOT_RECORD])
+                        hit_event[hits] = event
+                        hit_code[hits] = code
+                        hits += 1
+            block = wide(links[LINKS_SIZE * block + AFTER])
+            if block == first:
+                break
+    return hits
+
+
+@kernel
+def _gather(head: Array, hits: int, count: int) -> None:
+    """Put the hits in the order of events, each destination once and ascending."""
+    hit_event = int32(head, HIT_EVENT)
+    hit_code = int32(head, HIT_CODE)
+    order = int32(head, HIT_ORDER)
+    output = int32(head, OUTPUT)
+    output_ends = int64(head, OUTPUT_ENDS)
+    unsure_output = int32(head, UNSURE)
+    unsure_ends = int64(head, UNSURE_ENDS)
+    taken = int64(head, DESTINATION_STAMP)
+    position = np.zeros(count + 1, np.int64)
+    for hit in range(hits):
+        position[hit_event[hit] + 1] += 1
+    for event in range(count):
+        position[event + 1] += position[event]
+    for hit in range(hits):
+        event = hit_event[hit]
+        order[position[event]] = hit_code[hit]
+        position[event] += 1
+    out, unsure, begin = 0, 0, 0
+    for event in range(count):
+        head[SERIAL] += 1
+        now = head[SERIAL]
+        out_begin = out
+        for at in range(begin, position[event]):
+            code = order[at]
+            if code < 0:
+                unsure_output[unsure] = -1 - code
+                unsure += 1
+            elif taken[code] != now:
+                taken[code] = now
+                output[out] = code
+                out += 1
+        begin = position[event]
+        sort(output, out_begin, out)
+        output_ends[event] = out
+        unsure_ends[event] = unsure
+
+
+@kernel
+def match_batch(address: int, count: int) -> int:
+    """Match the first `count` events of the input; OVERFLOW when the room for hits is too small.
+
+    Both outputs need as much room as the hits."""
+    head = header(address)
+    touched_count = _distribute(head, count)
+    hits = _search(head, touched_count, count)
+    if hits != OVERFLOW:
+        _gather(head, hits, count)
+    return hits
