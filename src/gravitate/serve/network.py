@@ -1,0 +1,178 @@
+"""From a network file to running nodes: all in this process.
+
+Owns how a `Network` becomes nodes with their doors, and free loopback ports for tests and demos.
+Does not know processes (`processes` runs nodes in several) nor what clients do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+
+import msgspec
+
+from gravitate.broker.observers import Observer
+from gravitate.broker.options import BrokerOptions
+from gravitate.config.network import Address, BrokerSpec, Network
+from gravitate.errors import InputError
+from gravitate.serve.http import serve_status
+from gravitate.serve.links import Neighbour
+from gravitate.serve.mqtt import serve_mqtt
+from gravitate.serve.node import Node
+
+FREE_PORT_RANGE = (15_000, 32_000)
+
+ObserverFactory = Callable[[str], Iterable[Observer]]
+"""The observers of the broker with this id."""
+
+
+def no_observers(broker_id: str) -> Iterable[Observer]:
+    return ()
+
+
+def broker_spec(network: Network, broker_id: str) -> BrokerSpec:
+    for spec in network.brokers:
+        if spec.id == broker_id:
+            return spec
+    known = ", ".join(spec.id for spec in network.brokers)
+    raise InputError(f"network {network.name!r} has no broker {broker_id!r}; it has {known}")
+
+
+def neighbours_of(
+    network: Network, broker_id: str, emulate_latency: bool = False
+) -> dict[str, Neighbour]:
+    """The links of one broker as its node needs them."""
+    addresses = {spec.id: spec.address for spec in network.brokers}
+    neighbours = {}
+    for link in network.links:
+        if broker_id in link.between:
+            dialler, other = link.between
+            peer = other if dialler == broker_id else dialler
+            neighbours[peer] = Neighbour(
+                peer,
+                addresses[peer].host,
+                addresses[peer].peer,
+                dialler == broker_id,
+                link.latency_ms / 1000 if emulate_latency else 0.0,
+            )
+    return neighbours
+
+
+async def start_node(
+    network: Network,
+    broker_id: str,
+    *,
+    emulate_latency: bool = False,
+    observers: Iterable[Observer] = (),
+    options: BrokerOptions | None = None,
+) -> Node:
+    """One broker of the network with every door its address names."""
+    spec = broker_spec(network, broker_id)
+    options = msgspec.structs.replace(options or BrokerOptions(), network=network.name)
+    neighbours = neighbours_of(network, broker_id, emulate_latency)
+    node = Node(broker_id, neighbours, options, observers, network.forwarding)
+    address = spec.address
+    try:
+        if address.peer:
+            await node.links.listen(address.host, address.peer)
+        if address.mqtt:
+            node.doors.append(
+                await serve_mqtt(
+                    node, address.host, address.mqtt, payload_fields=spec.payload_fields
+                )
+            )
+        if address.http:
+            node.doors.append(await serve_status(node.status, address.host, address.http))
+    except OSError as error:
+        await node.close()
+        raise InputError(f"broker {broker_id!r} cannot listen: {error}") from error
+    node.start()
+    return node
+
+
+class LiveNetwork:
+    """The brokers of a network that run in this process; an async context manager."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.nodes: dict[str, Node] = {}
+
+    async def stop(self) -> None:
+        """Stop every broker in order; all at once, so that links can be emptied."""
+        nodes, self.nodes = self.nodes, {}
+        await asyncio.gather(*(node.stop() for node in nodes.values()))
+
+    async def wait(self) -> None:
+        """Until all nodes have stopped; raises as soon as one has failed."""
+        await asyncio.gather(*(node.wait() for node in self.nodes.values()))
+
+    async def __aenter__(self) -> LiveNetwork:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+async def up(
+    network: Network,
+    *,
+    brokers: Sequence[str] | None = None,
+    emulate_latency: bool = False,
+    observers: ObserverFactory = no_observers,
+    options: BrokerOptions | None = None,
+) -> LiveNetwork:
+    """Start the brokers of the network here, or those named."""
+    live = LiveNetwork(network)
+    try:
+        for broker_id in brokers or [spec.id for spec in network.brokers]:
+            live.nodes[broker_id] = await start_node(
+                network,
+                broker_id,
+                emulate_latency=emulate_latency,
+                observers=observers(broker_id),
+                options=options,
+            )
+    except BaseException:
+        await live.stop()
+        raise
+    return live
+
+
+# --- ports --------------------------------------------------------------------------------------
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Ports nobody listens on now, all different, outside the range systems dial out from."""
+    ports: list[int] = []
+    draw = random.SystemRandom()
+    for _ in range(100 * count):
+        if len(ports) == count:
+            break
+        port = draw.randrange(*FREE_PORT_RANGE)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            if port not in ports and probe.connect_ex((host, port)) != 0:
+                ports.append(port)
+    assert len(ports) == count, "no free ports"
+    return ports
+
+
+def on_free_ports(
+    network: Network, doors: Sequence[str] = ("mqtt", "peer", "http"), host: str = "127.0.0.1"
+) -> Network:
+    """The same network on loopback, each broker offering `doors` on ports that are free."""
+    ports = iter(free_ports(len(doors) * len(network.brokers), host))
+    brokers = tuple(
+        msgspec.structs.replace(
+            spec, address=Address(host=host, **{door: next(ports) for door in doors})
+        )
+        for spec in network.brokers
+    )
+    return msgspec.structs.replace(network, brokers=brokers)

@@ -1,0 +1,236 @@
+"""Brokers as processes: some of a network here, or one process a broker.
+
+Owns signals, supervision and the orderly end: SIGINT and SIGTERM stop every broker in order, a
+child that crashes is reported and ends the rest, children whose parent has vanished stop by
+themselves. Does not know how a node is made (`network` does).
+
+Invariants: no child outlives `Supervisor.stop`; the exit status is 0 only if every broker ended
+in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from types import FrameType, TracebackType
+from typing import Final
+
+import msgspec
+import uvloop
+
+from gravitate.broker.options import BrokerOptions
+from gravitate.config.network import Network
+from gravitate.errors import GravitateError, InputError
+from gravitate.serve.network import up
+from gravitate.serve.traces import TraceSettings, TraceSink
+
+logger = logging.getLogger("gravitate.processes")
+
+START_TIMEOUT_S: Final = 60.0
+STOP_MARGIN_S: Final = 5.0
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class RunSettings(msgspec.Struct, frozen=True):
+    """How brokers run: the same for one process and for many."""
+
+    emulate_latency: bool = False
+    options: BrokerOptions = BrokerOptions()
+    traces: TraceSettings | None = None
+
+
+DEFAULT_SETTINGS: Final = RunSettings()
+
+
+def _nothing() -> None:
+    """The default of `on_ready`."""
+
+
+# --- brokers in this process --------------------------------------------------------------------
+
+
+def run_network(
+    network: Network,
+    settings: RunSettings = DEFAULT_SETTINGS,
+    brokers: Sequence[str] | None = None,
+    on_ready: Callable[[], None] = _nothing,
+) -> int:
+    """Run all brokers of the network, or those named, here until a signal; the exit status."""
+    return uvloop.run(_serve(network, settings, brokers, on_ready, None))
+
+
+async def _serve(
+    network: Network,
+    settings: RunSettings,
+    brokers: Sequence[str] | None,
+    on_ready: Callable[[], None],
+    lifeline: Connection | None,
+) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    if lifeline is not None:
+        # Nothing is ever sent to a child: its lifeline reads only when the parent has gone.
+        loop.add_reader(lifeline.fileno(), stop.set)
+    with TraceSink(settings.traces, network, brokers) as sink:
+        live = await up(
+            network,
+            brokers=brokers,
+            emulate_latency=settings.emulate_latency,
+            observers=sink.observers,
+            options=settings.options,
+        )
+        async with live:
+            on_ready()
+            stopping = loop.create_task(stop.wait())
+            failing = loop.create_task(live.wait())
+            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+            failed = failing.done() and failing.exception() is not None
+            stopping.cancel()
+            failing.cancel()
+    return 1 if failed else 0
+
+
+# --- one process a broker -----------------------------------------------------------------------
+
+
+def _child(network: Network, broker_id: str, settings: RunSettings, report: Connection) -> None:
+    """Body of a child: says `ready` or what went wrong, then runs until told to stop."""
+    try:
+        status = uvloop.run(
+            _serve(network, settings, [broker_id], lambda: report.send("ready"), report)
+        )
+    except GravitateError as error:
+        report.send(str(error))
+        status = 1
+    raise SystemExit(status)
+
+
+class Supervisor:
+    """One process for each broker of a network; a context manager.
+
+    Children are forked from a server that has imported everything once, so that many start
+    quickly and none inherits the state of this process."""
+
+    def __init__(self, network: Network, settings: RunSettings = DEFAULT_SETTINGS) -> None:
+        self.network = network
+        self.settings = settings
+        self.processes: dict[str, ForkServerProcess] = {}
+        self._reports: dict[str, Connection] = {}
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["gravitate.serve.processes"])
+
+    def start(self) -> None:
+        """Start every broker and wait until each has opened its doors."""
+        for spec in self.network.brokers:
+            self._launch(spec.id)
+        for broker_id in self.processes:
+            self._await_ready(broker_id)
+
+    def _launch(self, broker_id: str) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=_child,
+            args=(self.network, broker_id, self.settings, theirs),
+            name=f"gravitate-{broker_id}",
+        )
+        process.start()
+        theirs.close()
+        self.processes[broker_id] = process
+        self._reports[broker_id] = ours
+
+    def _await_ready(self, broker_id: str) -> None:
+        report = self._reports[broker_id]
+        if not report.poll(START_TIMEOUT_S):
+            raise InputError(f"broker {broker_id!r} did not start in {START_TIMEOUT_S:g} s")
+        try:
+            said = report.recv()
+        except EOFError:
+            said = f"it ended with status {self.processes[broker_id].exitcode}"
+        if said != "ready":
+            raise InputError(f"broker {broker_id!r} did not start: {said}")
+
+    def crashed(self, timeout_s: float | None = None) -> str | None:
+        """Wait for a child to end; its broker, or None after `timeout_s`."""
+        sentinels = {process.sentinel: name for name, process in self.processes.items()}
+        for ended in wait(list(sentinels), timeout_s):
+            assert isinstance(ended, int)
+            return sentinels[ended]
+        return None
+
+    def stop(self) -> dict[str, int]:
+        """Stop every broker in order, by force where that takes too long; exit statuses."""
+        for process in self.processes.values():
+            process.terminate()
+        deadline = time.monotonic() + self.settings.options.stop_s_max + STOP_MARGIN_S
+        statuses = {}
+        for broker_id, process in self.processes.items():
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                logger.error("broker %s did not stop in time and is killed", broker_id)
+                process.kill()
+                process.join()
+            statuses[broker_id] = process.exitcode or 0
+        for report in self._reports.values():
+            report.close()
+        self.processes.clear()
+        self._reports.clear()
+        return statuses
+
+    def __enter__(self) -> Supervisor:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def run_processes(
+    network: Network,
+    settings: RunSettings = DEFAULT_SETTINGS,
+    on_ready: Callable[[], None] = _nothing,
+) -> int:
+    """Run the network with one process a broker until a signal or a crash; the exit status."""
+    wake_in, wake_out = os.pipe()
+    os.set_blocking(wake_out, False)
+
+    def wake(number: int, frame: FrameType | None) -> None:
+        os.write(wake_out, b"!")
+
+    former = {number: signal.signal(number, wake) for number in SIGNALS}
+    supervisor = Supervisor(network, settings)
+    crashed: list[str] = []
+    try:
+        supervisor.start()
+        on_ready()
+        sentinels = {process.sentinel: name for name, process in supervisor.processes.items()}
+        ended = wait([wake_in, *sentinels])
+        if wake_in not in ended:
+            crashed = [sentinels[end] for end in ended if isinstance(end, int)]
+            for name in crashed:
+                status = supervisor.processes[name].exitcode
+                logger.error("broker %s ended by itself with status %s", name, status)
+    finally:
+        statuses = supervisor.stop()
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        os.close(wake_in)
+        os.close(wake_out)
+    return 1 if crashed or any(statuses.values()) else 0

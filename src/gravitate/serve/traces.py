@@ -1,0 +1,63 @@
+"""Where the brokers of this process write their traces.
+
+Owns the writers' life: one for all brokers that run here, closed with the run, and the manifest
+that names the network. Does not know what is written (`trace` does).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+
+import msgspec
+
+from gravitate.broker.observers import Observer
+from gravitate.config.network import Network, render
+from gravitate.trace.manifest import RunManifest
+from gravitate.trace.writer import TraceWriter
+
+
+class TraceSettings(msgspec.Struct, frozen=True):
+    """Where to write, and which share of the events."""
+
+    directory: str
+    sampling: float = 1.0
+    scenario: str = ""
+    seed: int | None = None
+
+
+class TraceSink:
+    """The trace writer of this process, or nothing when there are no settings."""
+
+    def __init__(
+        self, settings: TraceSettings | None, network: Network, brokers: Sequence[str] | None = None
+    ) -> None:
+        self._writer: TraceWriter | None = None
+        if settings is not None:
+            # Only processes that share a directory need names of their own.
+            name = "-".join(brokers) if brokers else network.name
+            self._writer = TraceWriter(settings.directory, name, settings.sampling)
+            RunManifest(
+                network=render(network),
+                clock="unix",
+                scenario=settings.scenario,
+                started_at_s=time.time(),
+                seed=settings.seed,
+                sampling_rate=settings.sampling,
+            ).save(settings.directory)
+
+    def observers(self, broker_id: str) -> Iterable[Observer]:
+        return () if self._writer is None else (self._writer,)
+
+    def __enter__(self) -> TraceSink:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
