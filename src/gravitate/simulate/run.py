@@ -26,9 +26,9 @@ from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.tables import check_tables
 from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
-from gravitate.simulate.metrics import Metrics, Summary
 from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.world import BrokerFactory, World
+from gravitate.trace.metrics import Metrics, Summary
 
 SIMULATED: BrokerOptions = BrokerOptions(heartbeat_s=0.0)
 """Options of simulated brokers: links that are cut are known to be, so nobody pings."""
