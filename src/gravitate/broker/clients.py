@@ -159,11 +159,16 @@ class Clients:
     def advertised(self, id: str, name: str, filter: Filter) -> None:
         session = self.sessions.get(id)
         if session is not None:
-            self._advertise(session, f"client:{name}", filter, name)
+            key = f"client:{name}"
+            if session.advertisements.get(key, filter) != filter:
+                self._release(session)
+            self._advertise(session, key, filter, name)
 
     def unadvertised(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
         if session is not None:
+            # What waits was published under the advertisement and goes before it ends.
+            self._release(session)
             self._unadvertise(session, f"client:{name}")
 
     def _advertise(self, session: Session, key: str, filter: Filter, name: str | None) -> None:

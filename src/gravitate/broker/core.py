@@ -60,6 +60,7 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.posts import Posts
 from gravitate.broker.routing.content import ContentRouter
+from gravitate.broker.routing.table import EVERYWHERE
 
 
 class Broker:
@@ -87,6 +88,7 @@ class Broker:
             context.emit,
             self._message,
             self._link_changed,
+            self._keep,
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ContentRouter(
@@ -207,6 +209,16 @@ class Broker:
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
+
+    def _keep(self, message: Publications) -> Publications:
+        """Publications that outlive their link's reset: what is no longer advertised goes
+        everywhere, for the neighbour will not be told who wanted it."""
+        return Publications(
+            [
+                batch if self.router.announced(batch) else batch.on_plane(EVERYWHERE)
+                for batch in message.batches
+            ]
+        )
 
     def _request_stop(self) -> None:
         """Close the sessions, undo what they asked for, empty the links."""

@@ -97,6 +97,7 @@ class LinkTable:
         emit: Callable[[Effect], None],
         deliver: Callable[[str, Message], None],
         changed: Callable[[str, str], None],
+        keep: Callable[[Publications], Publications],
     ) -> None:
         self._broker_id = broker_id
         self._incarnation = incarnation
@@ -105,6 +106,8 @@ class LinkTable:
         self._deliver = deliver
         self._changed = changed
         """Told of `up`, `resumed`, `reset`, `down`, `given up`."""
+        self._keep = keep
+        """Makes publications fit for a neighbour that has forgotten everything."""
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
         self._touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
@@ -159,8 +162,9 @@ class LinkTable:
         self._touched.clear()
 
     def emptied(self) -> bool:
-        """Nothing that was sent is unacknowledged."""
-        return all(link.given_up or not link.tail for link in self._links.values())
+        """No publication that was sent is unacknowledged; whoever comes back is told the rest
+        anew."""
+        return not any(link.queued_events for link in self._links.values())
 
     def queued_events_max(self) -> int:
         return max((link.queued_events for link in self._links.values()), default=0)
@@ -288,7 +292,7 @@ class LinkTable:
         self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
-            self.send(link.peer, message)
+            self.send(link.peer, self._keep(message))
 
     def _down(self, link: Link) -> None:
         link.state = LinkState.DOWN

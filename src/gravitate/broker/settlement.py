@@ -31,6 +31,8 @@ class Settlement:
         self._last_token = 0
         self._waiting: dict[str, dict[int, list[Request]]] = {}
         """Per neighbour, the outstanding tokens with the requests that wait for them."""
+        self.version = 0
+        """Grows with every change of what waits for whom."""
 
     def token(self, peer: str) -> int:
         """A fresh token for something that `peer` will answer."""
@@ -45,6 +47,11 @@ class Settlement:
             request.outstanding.add(token)
             request.settled = False
             waiting.append(request)
+            self.version += 1
+
+    def awaits(self, request: Request, peer: str) -> bool:
+        """Whether `request` waits for something that `peer` has to answer."""
+        return not request.outstanding.isdisjoint(self._waiting.get(peer, ()))
 
     def seal(self, request: Request, asker: str | None, answer: Answer) -> None:
         """Everything to wait for is known: answer now, or when the last token comes in.
@@ -83,6 +90,7 @@ class Settlement:
                     request.answers = [a for a in request.answers if a[0] != peer]
 
     def _close(self, peer: str, token: int) -> list[Request]:
+        self.version += 1
         requests = self._waiting.get(peer, {}).pop(token, [])
         for request in requests:
             request.outstanding.discard(token)

@@ -181,5 +181,21 @@ class Batch:
             self.predecessors,
         )
 
+    def on_plane(self, plane: int) -> Batch:
+        """The same events, routed by another control-plane version."""
+        return Batch(
+            self.publisher,
+            self.incarnation,
+            self.counters,
+            self.bodies,
+            self.qos,
+            self.published_at,
+            plane,
+            self.covered,
+            self.trace_mark,
+            self.tether,
+            self.predecessors,
+        )
+
     def ids(self) -> list[EventId]:
         return [EventId(self.publisher, self.incarnation, counter) for counter in self.counters]

@@ -32,6 +32,7 @@ from gravitate.broker.messages import (
 from gravitate.broker.routing.propagation import Propagation
 from gravitate.broker.routing.sync import Synchronisation
 from gravitate.broker.routing.table import (
+    EVERYWHERE,
     LOCAL,
     AdvertisementEntry,
     Neighbour,
@@ -41,10 +42,12 @@ from gravitate.broker.routing.table import (
 from gravitate.broker.settlement import Answer, Request, Settlement
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
+from gravitate.model.semantics import matches
 
 RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
 
 _NOBODY: tuple[str, ...] = ()
+_NONE: frozenset[int] = frozenset()
 
 
 class ContentRouter:
@@ -68,19 +71,66 @@ class ContentRouter:
         self.current_plane = 0
         for peer in peers:
             self.planes[0].neighbours[peer] = Neighbour()
+        self._settling: dict[str, SubscriptionEntry] = {}
+        """Local subscriptions that have not settled, by id."""
+        self._withheld: dict[str, frozenset[int]] = {}
+        """Answers of `withheld`. Invalidated by: any change of the settlement (its version)."""
+        self._withheld_version = -1
 
     # What events ask -----------------------------------------------------------------------
 
     def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
         """Per event, the destinations of the matching entries in the batch's plane."""
-        return self.planes[batch.plane].destinations(batch)
+        plane = batch.plane if batch.plane != EVERYWHERE else self.current_plane
+        return self.planes[plane].destinations(batch)
 
     def unsettled_links(self, batch: Batch) -> Iterable[str]:
         """Neighbours that must get the batch because its advertisement has not settled there."""
+        if batch.plane == EVERYWHERE:
+            return self.planes[self.current_plane].neighbours
         unsettled = self.planes[batch.plane].unsettled
         if not unsettled:
             return _NOBODY
         return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
+
+    def withheld(self, came_from: str) -> frozenset[int]:
+        """Destinations of local subscriptions that `came_from` has not settled yet.
+
+        What comes from there may have holes for them: brokers further back still learn of them.
+        Once it has settled, everything that follows it on the link is complete."""
+        settling = self._settling
+        if not settling:
+            return _NONE
+        settlement = self._settlement
+        if self._withheld_version != settlement.version:
+            self._withheld_version = settlement.version
+            self._withheld = {}
+        answer = self._withheld.get(came_from)
+        if answer is None:
+            answer = self._withheld[came_from] = frozenset(
+                entry.destination
+                for entry in settling.values()
+                if settlement.awaits(entry.request, came_from)
+            )
+        return answer
+
+    def announced(self, batch: Batch) -> bool:
+        """Whether every event lies within an advertisement that its publisher still has."""
+        filters = [
+            entry.filter
+            for entry in self.advertisements().values()
+            if entry.publisher == batch.publisher and entry.incarnation == batch.incarnation
+        ]
+        wanted = frozenset(
+            predicate.attribute
+            for filter in filters
+            for conjunction in filter.conjunctions
+            for predicate in conjunction
+        )
+        return all(
+            any(matches(filter, attributes) for filter in filters)
+            for attributes in batch.bodies.attributes(wanted)
+        )
 
     def entries(self) -> dict[str, SubscriptionEntry]:
         """The subscriptions of the current plane by id."""
@@ -232,7 +282,16 @@ class ContentRouter:
             for peer in table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))
-        self._settlement.seal(entry.request, last_hop, settled)
+        if last_hop is not LOCAL:
+            self._settlement.seal(entry.request, last_hop, settled)
+            return
+
+        def settled_here() -> None:
+            self._settling.pop(id, None)
+            settled()
+
+        self._settling[id] = entry
+        self._settlement.seal(entry.request, last_hop, settled_here)
 
     def _unsubscribe(
         self, table: RoutingTable, id: str, last_hop: str | None, settled: Answer
@@ -241,6 +300,7 @@ class ContentRouter:
         request = Request()
         if entry is not None and entry.last_hop == last_hop:
             request = self._propagation.remove_subscription(table, entry)
+            self._settling.pop(id, None)
         self._settlement.seal(request, last_hop, settled)
 
     def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, settled: Answer) -> None:

@@ -21,6 +21,10 @@ from gravitate.model.filters import Filter
 LOCAL = None
 """Last hop of what came from a client of this broker."""
 
+EVERYWHERE = 2**31 - 1
+"""The plane of events that follow every link, because nobody on their way may know any more who
+wants them; the tables of the current plane say who does here."""
+
 
 class AdvertisementEntry:
     """An advertisement and the way back to its publisher."""
