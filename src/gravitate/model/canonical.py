@@ -24,6 +24,7 @@ from gravitate.model.regions import (
     predicate_region,
     region_within,
 )
+from gravitate.model.semantics import double
 from gravitate.model.topics import has_wildcards, topic_pattern
 
 PATTERN_CHARACTERS_MAX: Final = 1024
@@ -41,15 +42,12 @@ def _literal(predicate: Predicate, literal: Any) -> Scalar:
     """A checked literal: numbers become doubles, and minus zero zero."""
     if isinstance(literal, str | bool):
         return literal
-    if not isinstance(literal, int | float) or math.isnan(literal):
+    if not isinstance(literal, int | float) or literal != literal:
         raise FilterError(
             f"{predicate.attribute} {predicate.op.value}: expected a number, a text or a truth "
             f"value, found {literal!r}"
         )
-    try:
-        return float(literal) + 0.0
-    except OverflowError:
-        return math.copysign(math.inf, literal)
+    return double(literal) + 0.0
 
 
 def literal_key(operand: Operand) -> tuple[Any, ...]:

@@ -78,6 +78,11 @@ class _Parser:
         found = token.spelling if len(token.spelling) <= 40 else token.spelling[:40] + "..."
         return FilterError(f"expected {expected}, found {found}", self.text, token.column)
 
+    def inside(self, token: Token, error: FilterError) -> FilterError:
+        """An error in a text literal as an error in the condition; quotes there are doubled."""
+        quotes = cast(str, token.value)[: max(error.column - 1, 0)].count("'")
+        return FilterError(_sentence(error), self.text, token.column + error.column + quotes)
+
     def take(self, kind: str, expected: str) -> Token:
         token = self.tokens[self.index]
         if token.kind != kind:
@@ -237,7 +242,7 @@ class _Parser:
             op, operand = classified(like_glob(cast(str, pattern.value), escape))
             predicate = canonical_predicate(Predicate(attribute, op, operand))
         except FilterError as error:
-            raise FilterError(_sentence(error), self.text, pattern.column + error.column) from None
+            raise self.inside(pattern, error) from None
         return [(negated(predicate) if negate else predicate,)]
 
     def topic(self, attribute: str, negate: bool) -> Disjunction:
@@ -247,7 +252,7 @@ class _Parser:
                 Predicate(attribute, Op.TOPIC, cast(str, pattern.value))
             )
         except FilterError as error:
-            raise FilterError(_sentence(error), self.text, pattern.column + error.column) from None
+            raise self.inside(pattern, error) from None
         return [(negated(predicate) if negate else predicate,)]
 
 
@@ -258,7 +263,11 @@ def _sentence(error: FilterError) -> str:
 
 def parse(text: str) -> Filter:
     """The canonical filter of a condition; raises `FilterError` with the offending column."""
-    return any_of(_Parser(text).condition())
+    conjunctions = _Parser(text).condition()
+    try:
+        return any_of(conjunctions)
+    except FilterError as error:
+        raise FilterError(_sentence(error), text, 1) from None
 
 
 _BARE_NAME: Final = re.compile(rf"{NAME}(?:\.{NAME})*")
