@@ -124,6 +124,8 @@ class PeerConnection(asyncio.Protocol):
             raise PeerError(HELLO_EXPECTED, f"the first frame is {type(first).__name__}")
         self.claimed = first.broker
         self._keeper.greeted(self, first)
+        if self._closing:
+            return []
         self.incarnation = first.incarnation
         self._decoder.size_bytes_max = FRAME_BYTES_MAX
         return frames
@@ -152,7 +154,7 @@ class PeerConnection(asyncio.Protocol):
         if not self._out:
             return
         buffers, self._out = self._out, []
-        if self.latency_s:
+        if self.latency_s or self._delayed:
             self._delay(buffers)
         else:
             self._write(buffers)

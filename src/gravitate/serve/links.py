@@ -74,6 +74,8 @@ class PeerLinks:
         self._offences: dict[tuple[str, str, str], int] = {}
         self._server: asyncio.Server | None = None
         self._drained: asyncio.Future[None] | None = None
+        self._cut_until_s: dict[str, float] = {}
+        self._extra_latency_s: dict[str, float] = {}
         self._numbers = 0
         self._loop = asyncio.get_running_loop()
 
@@ -84,6 +86,9 @@ class PeerLinks:
 
     def open(self, peer: str) -> None:
         """Try once to connect; the broker is told how it ended."""
+        if self._is_cut(peer):
+            self._submit(LinkClosed(peer, 0))
+            return
         task = self._loop.create_task(self._dial(self._neighbours[peer]))
         self._dials.add(task)
         task.add_done_callback(self._dials.discard)
@@ -122,18 +127,11 @@ class PeerLinks:
         self._connections.clear()
         self._greeted.clear()
         if self._closing:
-            self._drained = self._loop.create_future()
-            await self._drained
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
         if self._server is not None:
             await self._server.wait_closed()
-
-    def cut(self, peer: str) -> bool:
-        """Break the connection with `peer`, as a fault would; false when there is none."""
-        for link in self._connections.values():
-            if link.peer == peer:
-                link.abort()
-                return True
-        return False
 
     def connection_of(self, peer: str) -> PeerConnection | None:
         return self._greeted.get(peer)
@@ -142,6 +140,30 @@ class PeerLinks:
     def offences(self) -> dict[tuple[str, str, str], int]:
         """How often each (error, host, broker claimed) was refused."""
         return dict(self._offences)
+
+    # --- faults ---------------------------------------------------------------------------------
+
+    def cut(self, peer: str, for_s: float = 0.0) -> bool:
+        """Break the connection with `peer` and keep it broken; false when there was none."""
+        self._cut_until_s[peer] = self._loop.time() + for_s
+        for link in self._connections.values():
+            if link.peer == peer:
+                link.abort()
+                return True
+        return False
+
+    def _is_cut(self, peer: str) -> bool:
+        return self._loop.time() < self._cut_until_s.get(peer, 0.0)
+
+    def delay(self, peer: str, extra_s: float) -> None:
+        """From now on what is written to `peer` takes `extra_s` longer than its link says."""
+        self._extra_latency_s[peer] = extra_s
+        for link in self._connections.values():
+            if link.peer == peer:
+                link.latency_s = self._latency_s(peer)
+
+    def _latency_s(self, peer: str) -> float:
+        return self._neighbours[peer].latency_s + self._extra_latency_s.get(peer, 0.0)
 
     # --- dialling and accepting -----------------------------------------------------------------
 
@@ -177,12 +199,15 @@ class PeerLinks:
         connection.fail(PeerError(HELLO_EXPECTED, f"nothing said for {HELLO_TIMEOUT_S:g} s"))
 
     def _admit(self, connection: PeerConnection) -> None:
-        connection.latency_s = self._neighbours[connection.peer].latency_s
+        connection.latency_s = self._latency_s(connection.peer)
         self._connections[connection.number] = connection
         self._submit(LinkOpened(connection.peer, connection.number))
 
     def greeted(self, connection: PeerConnection, hello: Hello) -> None:
         self._check(connection, hello)
+        if self._is_cut(hello.broker):
+            connection.abort()
+            return
         former = self._greeted.get(hello.broker)
         if former is not None:
             if former.incarnation != hello.incarnation:

@@ -30,6 +30,7 @@ from gravitate.config.network import Network
 from gravitate.errors import GravitateError, InputError
 from gravitate.serve.network import up
 from gravitate.serve.traces import TraceSettings, TraceSink
+from gravitate.serve.warm import warm_up
 
 logger = logging.getLogger("gravitate.processes")
 
@@ -80,6 +81,7 @@ async def _serve(
     if lifeline is not None:
         # Nothing is ever sent to a child: its lifeline reads only when the parent has gone.
         loop.add_reader(lifeline.fileno(), stop.set)
+    warm_up()
     with TraceSink(settings.traces, network, brokers) as sink:
         live = await up(
             network,
@@ -117,8 +119,8 @@ def _child(network: Network, broker_id: str, settings: RunSettings, report: Conn
 class Supervisor:
     """One process for each broker of a network; a context manager.
 
-    Children are forked from a server that has imported everything once, so that many start
-    quickly and none inherits the state of this process."""
+    Children are forked from a server that has imported and compiled everything once, so that
+    many start quickly and none inherits the state of this process."""
 
     def __init__(self, network: Network, settings: RunSettings = DEFAULT_SETTINGS) -> None:
         self.network = network
@@ -126,7 +128,7 @@ class Supervisor:
         self.processes: dict[str, ForkServerProcess] = {}
         self._reports: dict[str, Connection] = {}
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["gravitate.serve.processes"])
+        self._context.set_forkserver_preload(["gravitate.serve.forked"])
 
     def start(self) -> None:
         """Start every broker and wait until each has opened its doors."""

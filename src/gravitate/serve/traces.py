@@ -22,7 +22,7 @@ class TraceSettings(msgspec.Struct, frozen=True):
     """Where to write, and which share of the events."""
 
     directory: str
-    sampling: float = 1.0
+    rate: float = 1.0
     scenario: str = ""
     seed: int | None = None
 
@@ -37,14 +37,14 @@ class TraceSink:
         if settings is not None:
             # Only processes that share a directory need names of their own.
             name = "-".join(brokers) if brokers else network.name
-            self._writer = TraceWriter(settings.directory, name, settings.sampling)
+            self._writer = TraceWriter(settings.directory, name, settings.rate)
             RunManifest(
                 network=render(network),
                 clock="unix",
                 scenario=settings.scenario,
                 started_at_s=time.time(),
                 seed=settings.seed,
-                sampling_rate=settings.sampling,
+                sampling_rate=settings.rate,
             ).save(settings.directory)
 
     def observers(self, broker_id: str) -> Iterable[Observer]:
