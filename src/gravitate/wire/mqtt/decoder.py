@@ -125,6 +125,8 @@ def _will(reader: Reader, flags: int, version: int) -> p.Will | None:
         raise malformed("a will with QoS 3")
     properties = _properties(reader, version, WILL)
     topic = reader.text("the will topic")
+    if "+" in topic or "#" in topic:
+        raise MqttError(f"wildcards in the will topic {topic!r}", ReasonCode.TOPIC_NAME_INVALID)
     return p.Will(topic, reader.binary("the will payload"), qos, retain, properties)
 
 

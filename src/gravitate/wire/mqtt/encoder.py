@@ -170,6 +170,7 @@ def _ending(kind: PacketType, packet: p.Disconnect | p.Auth, version: int) -> by
     body = b""
     if version >= V5 and (packet.reason or packet.properties):
         body = bytes((packet.reason,))
-        if packet.properties:
+        # Only DISCONNECT may leave out an empty property length behind a reason.
+        if packet.properties or kind is PacketType.AUTH:
             body += encode_properties(packet.properties, kind)
     return _framed(kind << 4, body)

@@ -94,6 +94,14 @@ def text_is_valid(data: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
+def has_wildcards(data: Bytes, start: int, end: int) -> bool:
+    found = 0
+    for i in range(start, end):
+        found += data[i] == 0x2B or data[i] == 0x23
+    return found > 0
+
+
+@kernel
 def properties_are_plain(data: Bytes, start: int, end: int) -> bool:
     """Whether these are valid properties of a PUBLISH that a client may send without aliases."""
     seen = 0
@@ -127,6 +135,8 @@ def properties_are_plain(data: Bytes, start: int, end: int) -> bool:
             i += 2
             if i + size > end or (name != 9 and not text_is_valid(data, i, i + size)):
                 return False
+            if name == 8 and has_wildcards(data, i, i + size):
+                return False
             i += size
         else:
             return False
@@ -142,10 +152,7 @@ def publish_is_plain(data: Bytes, body: int, end: int, version: int, row: Table)
     i = topic + read_u16(data, body)
     if i > end or i == topic or data[topic] == 0x24:
         return False
-    for k in range(topic, i):
-        if data[k] == 0x2B or data[k] == 0x23:
-            return False
-    if not text_is_valid(data, topic, i):
+    if has_wildcards(data, topic, i) or not text_is_valid(data, topic, i):
         return False
     row[TOPIC] = topic
     row[TOPIC_END] = i

@@ -187,7 +187,10 @@ def _decode_value(reader: Reader, prop: Property, kind: Kind) -> int | str | byt
         case Kind.U32:
             return reader.u32(what)
         case Kind.TEXT:
-            return reader.text(what)
+            text = reader.text(what)
+            if prop is Property.RESPONSE_TOPIC and ("+" in text or "#" in text):
+                raise protocol_error(f"wildcards in the response topic {text!r}")
+            return text
         case Kind.BINARY:
             return reader.binary(what)
         case Kind.POSITIVE_U16:

@@ -47,7 +47,8 @@ def scan_long(data: bytes, position: int, version: int, size_max: int) -> Scan:
     """`scan` in compiled code."""
     array = np.frombuffer(data, dtype=np.uint8)
     count, runs, position, error = k.scan_frames(array, position, version, size_max, _table, _runs)
-    return _table[:count].copy(), _runs[:runs].tolist(), position, error
+    found = [(run[0], run[1], run[2]) for run in _runs[:runs].tolist()]
+    return _table[:count].copy(), found, position, error
 
 
 def scan_short(data: bytes, position: int, version: int, size_max: int) -> Scan:
@@ -192,6 +193,8 @@ def _properties_are_plain(data: bytes) -> bool:
             text = i + 2
             i = text + (data[i] << 8 | data[i + 1])
             if i > end or (name != 9 and not _text_is_valid(data[text:i])):
+                return False
+            if name == 8 and (b"+" in data[text:i] or b"#" in data[text:i]):
                 return False
         else:
             return False
