@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tests.model.pools import pool_of_filters, pool_of_values
 from tests.model.strategies import events, filters, raw_filters, single_attribute_filters
 
-from gravitate.model.canonical import conjoin, disjoin
+from gravitate.model.canonical import checked, conjoin, disjoin
 from gravitate.model.covering import covers, equivalent, intersects, is_empty
 from gravitate.model.events import Attributes
 from gravitate.model.filters import EVERYTHING, NOTHING, Filter
@@ -202,6 +202,11 @@ def test_a_filter_covers_its_conjunctions_and_is_covered_by_its_disjunctions(
     assert covers(f, f)
     assert covers(f, conjoin(f, g))
     assert covers(disjoin(f, g), f)
+
+
+@given(raw_filters)
+def test_a_filter_as_written_and_its_canonical_form_cover_each_other(f: Filter) -> None:
+    assert equivalent(f, checked(f))
 
 
 @given(filters, filters)

@@ -42,6 +42,7 @@ from gravitate.model.texts import (
     text_class,
     topic_shape,
 )
+from gravitate.model.topics import has_wildcards
 
 ATOM_MISSING: Final = 1
 ATOM_NAN: Final = 2
@@ -188,12 +189,19 @@ def predicate_region(predicate: Predicate) -> Region:
     text = cast(str, operand)
     if op is Op.PREFIX:
         return _texts(*text_class(low=text, high=after_prefix(text)))
-    if op is Op.TOPIC:
-        return _topic(text)
-    if op is Op.NOT_TOPIC:
-        return _unlike(topic_shape(text))
-    shape = glob_shape(text_glob(op, text))
-    return _unlike(shape) if op is Op.NOT_LIKE else _texts(*text_class(shapes=(shape,)))
+    negative = op is Op.NOT_TOPIC or op is Op.NOT_LIKE
+    if op is Op.TOPIC or op is Op.NOT_TOPIC:
+        only = None if has_wildcards(text) else text
+        shape = topic_shape(text)
+    else:
+        glob = text_glob(op, text)
+        only = None if any(len(symbol) > 1 for symbol in glob) else "".join(glob)
+        shape = glob_shape(glob)
+    if only is not None:
+        return _unequal((only,)) if negative else _equal((only,))
+    if negative:
+        return _unlike(shape)
+    return _topic(text) if op is Op.TOPIC else _texts(*text_class(shapes=(shape,)))
 
 
 def region_meet(a: Region, b: Region) -> Region:
