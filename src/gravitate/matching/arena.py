@@ -34,7 +34,7 @@ _Layout = tuple[int, Any, int, float]
 _FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
     (
         (layout.VALUES, np.float64, 1, np.nan),
-        (layout.WORDS, np.int32, 1, layout.ABSENT),
+        (layout.ROWS, np.uint8, 1, layout.ABSENT),
         (layout.BOUNDARIES, np.float64, layout.BOUNDARY_STRIDE, np.inf),
         (layout.LANE_GRID, np.int32, 1, 0),
         (layout.LANE_CLASSES, np.int32, 1, 0),
@@ -50,13 +50,13 @@ _FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
     ((layout.RECORDS, np.int32, layout.RECORD_SIZE, 0),),
     ((layout.ATOMS, np.float64, 3, 0),),
     (
-        (layout.BLOCK_LIVE, np.uint64, 1, 0),
+        (layout.BLOCK_LIVE, np.uint64, layout.BLOCK_WORDS, 0),
         (layout.BLOCK_LINKS, np.int32, layout.LINKS_SIZE, 0),
         (layout.BLOCK_LANES, np.int32, layout.BLOCK_LANES_MAX, 0),
         (layout.BLOCK_COLUMNS, np.int32, layout.BLOCK_LANES_MAX, 0),
-        (layout.SLOTS, np.int32, 64 * layout.SLOT_SIZE, 0),
+        (layout.SLOTS, np.int32, layout.BLOCK_SLOTS * layout.SLOT_SIZE, 0),
     ),
-    ((layout.COLUMNS, np.uint64, layout.WORDS_PER_COLUMN, 0),),
+    ((layout.COLUMNS, np.uint64, layout.COLUMN_WORDS, 0),),
     ((layout.DESTINATION_STAMP, np.int64, 1, 0),),
     ((layout.INPUT, np.float64, 1, 0),),
     (
@@ -72,7 +72,7 @@ _FAMILIES: Final[tuple[tuple[_Layout, ...], ...]] = (
     ),
     ((layout.OUTPUT, np.int32, 1, 0),),
     ((layout.UNSURE, np.int32, 1, 0),),
-    ((layout.ROW_VALUES, np.float64, 1, 0), (layout.ROW_WORDS, np.uint8, 1, 0)),
+    ((layout.EVENT_VALUES, np.float64, 1, 0), (layout.EVENT_ROWS, np.uint8, 1, 0)),
     (
         (layout.HIT_EVENT, np.int32, 1, 0),
         (layout.HIT_CODE, np.int32, 1, 0),
@@ -94,6 +94,7 @@ class Arena:
         self.capacity = [0] * len(_FAMILIES)
         self.header[layout.BLOCKS_FREE] = -1
         self.header[layout.COLUMNS_FREE] = -1
+        self.put(layout.SURVIVORS, np.zeros(layout.BLOCK_WORDS, np.uint64))
         for family, smallest in enumerate(_SMALLEST):
             self.reserve(family, smallest)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gravitate.matching.jit import kernel, trailing_zeros
+from gravitate.matching.jit import kernel, ruled_in, trailing_zeros
 from gravitate.matching.layout import (
     ABSENT,
     AFTER,
@@ -20,6 +20,8 @@ from gravitate.matching.layout import (
     BLOCK_LANES_MAX,
     BLOCK_LINKS,
     BLOCK_LIVE,
+    BLOCK_SLOTS,
+    BLOCK_WORDS,
     BOUNDARIES,
     CELL_CHAIN,
     CELL_HEAD,
@@ -32,6 +34,8 @@ from gravitate.matching.layout import (
     COUNTS,
     DESTINATION,
     DESTINATION_STAMP,
+    EVENT_ROWS,
+    EVENT_VALUES,
     HIT_CODE,
     HIT_EVENT,
     HIT_ORDER,
@@ -48,18 +52,16 @@ from gravitate.matching.layout import (
     OUTPUT_ENDS,
     RECORD_SIZE,
     RECORDS,
-    ROW_VALUES,
-    ROW_WORDS,
     SERIAL,
     SLOT_RECORD,
     SLOT_SIZE,
     SLOTS,
+    SURVIVORS,
     UNSURE,
     UNSURE_ENDS,
     VISIT_EVENT,
     VISIT_NEXT,
     VISITS,
-    WORDS_PER_COLUMN,
     Array,
     bucket_of,
     byte,
@@ -81,8 +83,8 @@ def _distribute(head: Array, count: int) -> int:
     counts = int32(head, COUNTS)
     given = double(head, INPUT)
     starts = int64(head, CELL_START)
-    values = double(head, ROW_VALUES)
-    words = byte(head, ROW_WORDS)
+    values = double(head, EVENT_VALUES)
+    rows = byte(head, EVENT_ROWS)
     boundaries = double(head, BOUNDARIES)
     lane_grid = int32(head, LANE_GRID)
     lane_classes = int32(head, LANE_CLASSES)
@@ -111,7 +113,7 @@ def _distribute(head: Array, count: int) -> int:
         row = event * lanes
         for lane in range(row, row + lanes):
             values[lane] = np.nan
-            words[lane] = ABSENT
+            rows[lane] = ABSENT
         end = position + 2 * counts[2 * event]
         while position < end:
             lane = int(given[position])
@@ -119,7 +121,7 @@ def _distribute(head: Array, count: int) -> int:
             position += 2
             bucket = bucket_of(boundaries, lane, value)
             values[row + lane] = value
-            words[row + lane] = bucket >> 1
+            rows[row + lane] = bucket >> 1
             classes = lane_classes[lane]
             width_class = 0
             while classes != 0:
@@ -159,18 +161,13 @@ def _distribute(head: Array, count: int) -> int:
 
 
 @kernel
-def _holds(
-    atoms: Array,
-    offset: int,
-    count: int,
-    values: Array,
-    row: int,
-    given: Array,
-    start: int,
-    end: int,
-    via: int,
-) -> bool:
-    """Whether an event that visits cell `via` satisfies every atom."""
+def _holds(head: Array, offset: int, count: int, row: int, start: int, end: int, via: int) -> bool:
+    """Whether an event that visits cell `via` satisfies every atom.
+
+    The event's lanes are at `row`, its cells from `start` to `end` of the input."""
+    atoms = double(head, ATOMS)
+    values = double(head, EVENT_VALUES)
+    given = double(head, INPUT)
     for atom in range(offset, offset + count):
         lane = int(atoms[3 * atom])
         low = atoms[3 * atom + 1]
@@ -199,30 +196,21 @@ def _holds(
 def _search(head: Array, touched_count: int, count: int) -> int:
     """Try every visited block on its visitors; returns how many hits, or OVERFLOW."""
     counts = int32(head, COUNTS)
-    given = double(head, INPUT)
     starts = int64(head, CELL_START)
-    values = double(head, ROW_VALUES)
-    words = byte(head, ROW_WORDS)
     cell_head = int32(head, CELL_HEAD)
     chains = int32(head, CELL_CHAIN)
     visit_event = int32(head, VISIT_EVENT)
     visit_next = int32(head, VISIT_NEXT)
     touched = int32(head, VISITS)
     records = int32(head, RECORDS)
-    atoms = double(head, ATOMS)
-    live = word64(head, BLOCK_LIVE)
     links = int32(head, BLOCK_LINKS)
-    block_lanes = int32(head, BLOCK_LANES)
-    block_columns = int32(head, BLOCK_COLUMNS)
     slots = int32(head, SLOTS)
-    columns = word64(head, COLUMNS)
+    survivors = word64(head, SURVIVORS)
     hit_event = int32(head, HIT_EVENT)
     hit_code = int32(head, HIT_CODE)
     lanes = head[LANES_USED]
-    capacity = head[HITS_CAPACITY] - 64
+    capacity = head[HITS_CAPACITY] - BLOCK_SLOTS
     visitors = np.empty(count, np.int64)
-    lane_at = np.zeros(BLOCK_LANES_MAX, np.int64)
-    column_at = np.zeros(BLOCK_LANES_MAX, np.int64)
     hits = 0
     for each_cell in range(touched_count):
         cell = touched[each_cell]
@@ -239,18 +227,17 @@ def _search(head: Array, touched_count: int, count: int) -> int:
             code = wide(records[at + DESTINATION])
             if code < 0:
                 code = -1 - each
+            offset, size = wide(records[at + OFFSET]), wide(records[at + COUNT])
             if hits + visitor_count > capacity:
                 return OVERFLOW
             for visitor in range(visitor_count):
                 event = visitors[visitor]
                 start = starts[event]
                 if _holds(
-                    atoms,
+                    head,
                     wide(records[at + OFFSET]),
                     wide(records[at + COUNT]),
-                    values,
                     event * lanes,
-                    given,
                     start,
                     start + counts[2 * event + 1],
                     wide(cell),
@@ -262,53 +249,45 @@ def _search(head: Array, touched_count: int, count: int) -> int:
         block = wide(first)
         while block >= 0:
             used = wide(links[LINKS_SIZE * block + COLUMN_COUNT])
-            for at in range(used):
-                lane_at[at] = block_lanes[BLOCK_LANES_MAX * block + at]
-                column_at[at] = WORDS_PER_COLUMN * wide(block_columns[BLOCK_LANES_MAX * block + at])
-            # ANDing a column twice is harmless, and whole fours need no branch within.
-            fours = (used + 3) & ~3
-            for at in range(used, fours):
-                lane_at[at] = lane_at[0]
-                column_at[at] = column_at[0]
             for visitor in range(visitor_count):
                 event = visitors[visitor]
                 row = event * lanes
-                alive = live[block]
-                for at in range(0, fours, 4):
-                    alive &= ~(
-                        columns[column_at[at] + words[row + lane_at[at]]]
-                        | columns[column_at[at + 1] + words[row + lane_at[at + 1]]]
-                        | columns[column_at[at + 2] + words[row + lane_at[at + 2]]]
-                        | columns[column_at[at + 3] + words[row + lane_at[at + 3]]]
-                    )
-                    if alive == np.uint64(0):
-                        break
-                if alive == np.uint64(0):
+                anything = ruled_in(
+                    head[COLUMNS],
+                    head[BLOCK_COLUMNS] + 4 * BLOCK_LANES_MAX * block,
+                    head[BLOCK_LANES] + 4 * BLOCK_LANES_MAX * block,
+                    used,
+                    head[EVENT_ROWS] + row,
+                    head[BLOCK_LIVE] + 8 * BLOCK_WORDS * block,
+                    head[SURVIVORS],
+                )
+                if anything == np.uint64(0):
                     continue
                 if hits > capacity:
                     return OVERFLOW
                 start = starts[event]
                 end = start + counts[2 * event + 1]
-                while alive != np.uint64(0):
-                    slot = SLOT_SIZE * (block * 64 + wide(trailing_zeros(alive)))
-                    alive &= alive - np.uint64(1)
-                    if _holds(
-                        atoms,
-                        wide(slots[slot + OFFSET]),
-                        wide(slots[slot + COUNT]),
-                        values,
-                        row,
-                        given,
-                        start,
-                        end,
-                        wide(cell),
-                    ):
-                        code = wide(slots[slot + DESTINATION])
-                        if code < 0:
-                            code = -1 - wide(slots[slot + SLOT_RECORD])
-                        hit_event[hits] = event
-                        hit_code[hits] = code
-                        hits += 1
+                for word in range(BLOCK_WORDS):
+                    alive = survivors[word]
+                    while alive != np.uint64(0):
+                        within = 64 * word + wide(trailing_zeros(alive))
+                        slot = SLOT_SIZE * (BLOCK_SLOTS * block + within)
+                        alive &= alive - np.uint64(1)
+                        if _holds(
+                            head,
+                            wide(slots[slot + OFFSET]),
+                            wide(slots[slot + COUNT]),
+                            row,
+                            start,
+                            end,
+                            wide(cell),
+                        ):
+                            code = wide(slots[slot + DESTINATION])
+                            if code < 0:
+                                code = -1 - wide(slots[slot + SLOT_RECORD])
+                            hit_event[hits] = event
+                            hit_code[hits] = code
+                            hits += 1
             block = wide(links[LINKS_SIZE * block + AFTER])
             if block == first:
                 break

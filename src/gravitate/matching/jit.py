@@ -37,6 +37,7 @@ from typing import IO, Any, TypeVar, cast
 
 import llvmlite.binding  # type: ignore[import-untyped]
 import numba
+from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
@@ -111,13 +112,44 @@ def trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def ones(typing_context, word):  # type: ignore[no-untyped-def]
-    """How many bits of a word are set."""
+def ruled_in(typing_context, columns, chosen, lanes, count, rows, live, survivors):  # type: ignore[no-untyped-def]
+    """AND the complements of some rows of four words onto `live`, as vectors.
+
+    All arguments but `count` are addresses. For each i below `count` the row is number
+    `rows[lanes[i]]` of the 32 rows of column `chosen[i]`. The four words that are left go to
+    `survivors`; the result is not zero when any bit is left. Written as vector code because the
+    compiler does not find it in loops over words.
+    """
+    word = ir.IntType(64)
+    half = ir.IntType(32)
+    four = ir.VectorType(word, 4)
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.ctpop(arguments[0])
+        def array(address: Any, element: Any) -> Any:
+            return builder.inttoptr(address, element.as_pointer())
 
-    return types.uint64(types.uint64), generate
+        columns, chosen, lanes, count, rows, live, survivors = arguments
+        columns, live, survivors = (array(a, four) for a in (columns, live, survivors))
+        chosen, lanes = array(chosen, half), array(lanes, half)
+        rows = array(rows, ir.IntType(8))
+        left = cgutils.alloca_once_value(builder, builder.load(live, align=8))
+        with cgutils.for_range(builder, count) as loop:
+            lane = builder.sext(builder.load(builder.gep(lanes, [loop.index])), word)
+            row = builder.zext(builder.load(builder.gep(rows, [lane])), word)
+            column = builder.sext(builder.load(builder.gep(chosen, [loop.index])), word)
+            at = builder.add(builder.mul(column, ir.Constant(word, 32)), row)
+            out = builder.load(builder.gep(columns, [at]), align=8)
+            builder.store(builder.and_(builder.load(left), builder.not_(out)), left)
+        result = builder.load(left)
+        builder.store(result, survivors, align=8)
+        any_left = ir.Constant(word, 0)
+        for index in range(4):
+            element = builder.extract_element(result, ir.Constant(half, index))
+            any_left = builder.or_(any_left, element)
+        return any_left
+
+    argument_types = [types.int64] * 7
+    return types.uint64(*argument_types), generate
 
 
 class _FileLock:

@@ -12,7 +12,7 @@ meets or not). A conjunction is a list of atoms over lanes and cells:
 
 All arrays are reached through one header of addresses, because unpacking array arguments would
 cost more than matching an event. Invariants: the owner of the arrays (`arena`) keeps them alive
-and large enough; `VALUES` is NaN and `WORDS` is `ABSENT` between events.
+and large enough; `VALUES` is NaN and `ROWS` is `ABSENT` between events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INSIDE = -1
 OUTSIDE = -2
 
 # Addresses in the header, one an array.
-VALUES, WORDS, BOUNDARIES, LANE_GRID, LANE_CLASSES = 0, 1, 2, 3, 4
+VALUES, ROWS, BOUNDARIES, LANE_GRID, LANE_CLASSES = 0, 1, 2, 3, 4
 CELL_HEAD, CELL_STAMP, CELL_WEIGHT, CELL_GROUP, GROUP_SIZE = 5, 6, 7, 8, 9
 RECORDS, ATOMS = 10, 11
 BLOCK_LIVE, BLOCK_LINKS, BLOCK_LANES, BLOCK_COLUMNS, SLOTS, COLUMNS = 12, 13, 14, 15, 16, 17
@@ -41,8 +41,8 @@ SERIAL, BLOCKS_USED, BLOCKS_FREE, COLUMNS_USED, COLUMNS_FREE = range(26, 31)
 OUTPUT_CAPACITY, OUTPUT_EVENT_MAX, UNSURE_CAPACITY, UNSURE_EVENT_MAX, LANES_USED = range(31, 36)
 CELLS_USED, HITS_CAPACITY = 36, 37
 # Arrays of batches: one row of lanes an event, and chains of the events that visit a cell.
-ROW_VALUES, ROW_WORDS, CELL_CHAIN, VISIT_EVENT, VISIT_NEXT = range(38, 43)
-CELL_START, HIT_EVENT, HIT_CODE, HIT_ORDER = range(43, 47)
+EVENT_VALUES, EVENT_ROWS, CELL_CHAIN, VISIT_EVENT, VISIT_NEXT = range(38, 43)
+CELL_START, HIT_EVENT, HIT_CODE, HIT_ORDER, SURVIVORS = range(43, 48)
 HEADER_SIZE = 48
 
 # A record: one conjunction. `SLOT` is -1 while it is in a cell's list, chained by `NEXT`.
@@ -50,19 +50,21 @@ RECORD_SIZE = 6
 OFFSET, COUNT, DESTINATION, SLOT, CELL, NEXT = 0, 1, 2, 3, 4, 5
 # A block's links.
 LINKS_SIZE = 4
-AFTER, BEFORE, OF_CELL, COLUMN_COUNT = 0, 1, 2, 3
+AFTER, BEFORE, LIVE_COUNT, COLUMN_COUNT = 0, 1, 2, 3
 # A block's slots repeat what matching needs of a record.
 SLOT_SIZE = 4
 SLOT_RECORD = 3
 
 BUCKETS = 62
 BOUNDARY_STRIDE = 64
-WORDS_PER_COLUMN = 32
+BLOCK_WORDS = 4
+BLOCK_SLOTS = 256
+COLUMN_ROWS = 32
+COLUMN_WORDS = BLOCK_WORDS * COLUMN_ROWS
 ABSENT = 31
 BLOCK_LANES_MAX = 16
-LIST_MAX = 8
-COLUMNS_FROM = 16
-SAMPLE = 256
+LIST_MAX = 32
+SAMPLE = 4096
 CLASS_BASE = (0, 62, 124, 186, 217, 233, 241)
 GRID_CELLS = 245
 UNBOUNDED = 1 << 40

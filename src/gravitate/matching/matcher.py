@@ -280,11 +280,11 @@ class Matcher:
         arena = self._arena
         counts = arena.arrays[layout.RECORDS][: layout.RECORD_SIZE * self._records_used]
         live = np.flatnonzero(counts[layout.COUNT :: layout.RECORD_SIZE] >= 0).astype(np.int32)
-        # Only cells past the longest list have blocks, only blocks past the bound columns.
-        arena.reserve(arenas.BLOCKS, len(live) // layout.LIST_MAX + 1)
-        columned = len(live) // layout.COLUMNS_FROM + 1
+        # Only cells past the longest list have blocks.
+        blocks = len(live) // layout.LIST_MAX + 1
+        arena.reserve(arenas.BLOCKS, blocks)
         lanes = min(int(arena.header[layout.LANES_USED]), layout.BLOCK_LANES_MAX)
-        arena.reserve(arenas.COLUMNS, columned * lanes + layout.BLOCK_LANES_MAX)
+        arena.reserve(arenas.COLUMNS, blocks * lanes + layout.BLOCK_LANES_MAX)
         spare = np.zeros(3 * arena.capacity[arenas.ATOMS])
         self._atoms_used = placing.rearrange(
             arena.address, live.ctypes.data, len(live), spare.ctypes.data

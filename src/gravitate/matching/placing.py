@@ -6,9 +6,11 @@ grid cells: a lane is cut into `BUCKETS` buckets at quantiles of the bounds seen
 that spans at most 2**w buckets is kept with its width class w and the bucket of its low end.
 Cell 0 is visited by every event.
 
-A cell holds a short list of conjunctions, and past `LIST_MAX` a ring of blocks of 64. A block
-with many conjunctions has *columns*: for one lane and one of 31 bucket pairs the word of the
-conjunctions that a value there rules out (word 31: those that a missing value rules out).
+A cell holds a short list of conjunctions, and past `LIST_MAX` a ring of blocks of `BLOCK_SLOTS`. A
+block has *columns*, one a lane that its conjunctions look at, of 32 rows: for each of 31 bucket
+pairs the bits of the conjunctions that a value there rules out, and in row `ABSENT` of those that
+a missing value rules out. A conjunction beyond the first `BLOCK_LANES_MAX` lanes of its block is
+ruled out by fewer columns, which costs time and changes no answer.
 
 Invariants: in a ring, blocks with room come before full ones; a bit that is not live is not set
 in any column.
@@ -19,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from gravitate.matching.jit import kernel, ones, pointer, trailing_zeros
+from gravitate.matching.jit import kernel, pointer, trailing_zeros
 from gravitate.matching.layout import (
     AFTER,
     ATOMS,
@@ -29,6 +31,8 @@ from gravitate.matching.layout import (
     BLOCK_LANES_MAX,
     BLOCK_LINKS,
     BLOCK_LIVE,
+    BLOCK_SLOTS,
+    BLOCK_WORDS,
     BLOCKS_FREE,
     BLOCKS_USED,
     BOUNDARIES,
@@ -41,9 +45,10 @@ from gravitate.matching.layout import (
     CELLS_USED,
     CLASS_BASE,
     COLUMN_COUNT,
+    COLUMN_ROWS,
+    COLUMN_WORDS,
     COLUMNS,
     COLUMNS_FREE,
-    COLUMNS_FROM,
     COLUMNS_USED,
     COUNT,
     DESTINATION,
@@ -54,8 +59,8 @@ from gravitate.matching.layout import (
     LANES_USED,
     LINKS_SIZE,
     LIST_MAX,
+    LIVE_COUNT,
     NEXT,
-    OF_CELL,
     OFFSET,
     RECORD_SIZE,
     RECORDS,
@@ -65,7 +70,6 @@ from gravitate.matching.layout import (
     SLOT_SIZE,
     SLOTS,
     UNBOUNDED,
-    WORDS_PER_COLUMN,
     Array,
     bucket_of,
     double,
@@ -81,7 +85,7 @@ def _access(head: Array, offset: int, count: int) -> int:
     """The cell in which a conjunction is kept: that of its most selective atom."""
     atoms = double(head, ATOMS)
     boundaries = double(head, BOUNDARIES)
-    best, cell, best_lane, best_class = 4.0, 0, -1, 0
+    best, cell, best_lane, best_class, best_atom = 4.0, 0, -1, 0, -1
     for atom in range(offset, offset + count):
         lane = int(atoms[3 * atom])
         low = atoms[3 * atom + 1]
@@ -96,7 +100,7 @@ def _access(head: Array, offset: int, count: int) -> int:
                 width_class = 0
                 while (1 << width_class) < span:
                     width_class += 1
-                best, best_lane, best_class = expected, lane, width_class
+                best, best_lane, best_class, best_atom = expected, lane, width_class, atom
                 cell = (
                     int32(head, LANE_GRID)[lane]
                     + CLASS_BASE[width_class]
@@ -109,14 +113,21 @@ def _access(head: Array, offset: int, count: int) -> int:
             # Even a cell that most events lie in beats cell 0.
             expected = min(2.0, weight / double(head, GROUP_SIZE)[group])
             if expected < best:
-                best, cell, best_lane = expected, named, -1
+                best, cell, best_lane, best_atom = expected, named, -1, atom
     if best_lane >= 0:
         int32(head, LANE_CLASSES)[best_lane] |= 1 << best_class
+    if best_atom >= 0:
+        # Visitors of the cell mostly satisfy this atom, so the others are to be tried first.
+        last = offset + count - 1
+        for number in range(3):
+            swapped = atoms[3 * last + number]
+            atoms[3 * last + number] = atoms[3 * best_atom + number]
+            atoms[3 * best_atom + number] = swapped
     return cell
 
 
 @kernel
-def _rule_out(head: Array, block: int, bit: int, offset: int, count: int) -> None:
+def _rule_out(head: Array, block: int, slot: int, offset: int, count: int) -> None:
     """Enter one slot's ranges into its block's columns."""
     atoms = double(head, ATOMS)
     boundaries = double(head, BOUNDARIES)
@@ -124,7 +135,8 @@ def _rule_out(head: Array, block: int, bit: int, offset: int, count: int) -> Non
     lanes = int32(head, BLOCK_LANES)
     block_columns = int32(head, BLOCK_COLUMNS)
     columns = word64(head, COLUMNS)
-    mask = np.uint64(1) << np.uint64(bit)
+    mask = np.uint64(1) << np.uint64(slot & 63)
+    within = slot >> 6
     for atom in range(offset, offset + count):
         lane = int(atoms[3 * atom])
         low = atoms[3 * atom + 1]
@@ -140,21 +152,22 @@ def _rule_out(head: Array, block: int, bit: int, offset: int, count: int) -> Non
         if at == used:
             column = head[COLUMNS_FREE]
             if column >= 0:
-                head[COLUMNS_FREE] = wide(columns[WORDS_PER_COLUMN * column])
+                head[COLUMNS_FREE] = wide(columns[COLUMN_WORDS * column])
             else:
                 column = head[COLUMNS_USED]
                 head[COLUMNS_USED] += 1
-            for word in range(WORDS_PER_COLUMN):
-                columns[WORDS_PER_COLUMN * column + word] = np.uint64(0)
+            for word in range(COLUMN_WORDS):
+                columns[COLUMN_WORDS * column + word] = np.uint64(0)
             lanes[BLOCK_LANES_MAX * block + at] = lane
             block_columns[BLOCK_LANES_MAX * block + at] = column
             links[LINKS_SIZE * block + COLUMN_COUNT] = used + 1
         column = wide(block_columns[BLOCK_LANES_MAX * block + at])
         first = bucket_of(boundaries, lane, low) >> 1
         last = bucket_of(boundaries, lane, high) >> 1
-        for word in range(WORDS_PER_COLUMN):
-            if word < first or word > last:
-                columns[WORDS_PER_COLUMN * column + word] |= mask
+        base = COLUMN_WORDS * column + within
+        for row in range(COLUMN_ROWS):
+            if row < first or row > last:
+                columns[base + BLOCK_WORDS * row] |= mask
 
 
 @kernel
@@ -195,38 +208,35 @@ def _put_in_block(head: Array, cell: int, record: int) -> None:
     links = int32(head, BLOCK_LINKS)
     live = word64(head, BLOCK_LIVE)
     slots = int32(head, SLOTS)
-    full = ~np.uint64(0)
     block = wide(int32(head, CELL_HEAD)[cell])
-    if block < 0 or live[block] == full:
+    if block < 0 or links[LINKS_SIZE * block + LIVE_COUNT] == BLOCK_SLOTS:
         block = head[BLOCKS_FREE]
         if block >= 0:
             head[BLOCKS_FREE] = links[LINKS_SIZE * block + AFTER]
         else:
             block = head[BLOCKS_USED]
             head[BLOCKS_USED] += 1
-        live[block] = np.uint64(0)
-        links[LINKS_SIZE * block + OF_CELL] = cell
+        for word in range(BLOCK_WORDS * block, BLOCK_WORDS * (block + 1)):
+            live[word] = np.uint64(0)
+        links[LINKS_SIZE * block + LIVE_COUNT] = 0
         links[LINKS_SIZE * block + COLUMN_COUNT] = 0
         _link_front(head, cell, block)
-    bit = trailing_zeros(~live[block])
-    live[block] |= np.uint64(1) << bit
-    slot = block * 64 + wide(bit)
+    word = 0
+    while live[BLOCK_WORDS * block + word] == ~np.uint64(0):
+        word += 1
+    bit = trailing_zeros(~live[BLOCK_WORDS * block + word])
+    live[BLOCK_WORDS * block + word] |= np.uint64(1) << bit
+    links[LINKS_SIZE * block + LIVE_COUNT] += 1
+    within = 64 * word + wide(bit)
+    slot = BLOCK_SLOTS * block + within
     at = RECORD_SIZE * record
     records[at + SLOT] = slot
     slots[SLOT_SIZE * slot + OFFSET] = records[at + OFFSET]
     slots[SLOT_SIZE * slot + COUNT] = records[at + COUNT]
     slots[SLOT_SIZE * slot + DESTINATION] = records[at + DESTINATION]
     slots[SLOT_SIZE * slot + SLOT_RECORD] = record
-    if links[LINKS_SIZE * block + COLUMN_COUNT] > 0:
-        _rule_out(head, block, wide(bit), records[at + OFFSET], records[at + COUNT])
-    elif wide(ones(live[block])) >= COLUMNS_FROM:
-        rest = live[block]
-        while rest != np.uint64(0):
-            each = wide(trailing_zeros(rest))
-            rest &= rest - np.uint64(1)
-            base = SLOT_SIZE * (block * 64 + each)
-            _rule_out(head, block, each, slots[base + OFFSET], slots[base + COUNT])
-    if live[block] == full:
+    _rule_out(head, block, within, records[at + OFFSET], records[at + COUNT])
+    if links[LINKS_SIZE * block + LIVE_COUNT] == BLOCK_SLOTS:
         # A step along the ring makes the full block its last.
         int32(head, CELL_HEAD)[cell] = links[LINKS_SIZE * block + AFTER]
 
@@ -296,17 +306,19 @@ def displace(address: int, record: int) -> None:
             each = records[RECORD_SIZE * each + NEXT]
         records[RECORD_SIZE * each + NEXT] = records[at + NEXT]
         return
-    block = slot >> 6
-    mask = np.uint64(1) << np.uint64(slot & 63)
-    was_full = live[block] == ~np.uint64(0)
-    live[block] &= ~mask
+    block = slot // BLOCK_SLOTS
+    within = slot % BLOCK_SLOTS
+    mask = np.uint64(1) << np.uint64(within & 63)
+    live[BLOCK_WORDS * block + (within >> 6)] &= ~mask
+    links[LINKS_SIZE * block + LIVE_COUNT] -= 1
+    left = links[LINKS_SIZE * block + LIVE_COUNT]
     columns = word64(head, COLUMNS)
     block_columns = int32(head, BLOCK_COLUMNS)
     used = links[LINKS_SIZE * block + COLUMN_COUNT]
-    if live[block] == np.uint64(0):
+    if left == 0:
         for column_at in range(used):
             column = wide(block_columns[BLOCK_LANES_MAX * block + column_at])
-            columns[WORDS_PER_COLUMN * column] = np.uint64(head[COLUMNS_FREE])
+            columns[COLUMN_WORDS * column] = np.uint64(head[COLUMNS_FREE])
             head[COLUMNS_FREE] = column
         _unlink(head, cell, block)
         links[LINKS_SIZE * block + AFTER] = head[BLOCKS_FREE]
@@ -314,9 +326,10 @@ def displace(address: int, record: int) -> None:
         return
     for column_at in range(used):
         column = wide(block_columns[BLOCK_LANES_MAX * block + column_at])
-        for word in range(WORDS_PER_COLUMN):
-            columns[WORDS_PER_COLUMN * column + word] &= ~mask
-    if was_full:
+        base = COLUMN_WORDS * column + (within >> 6)
+        for row in range(COLUMN_ROWS):
+            columns[base + BLOCK_WORDS * row] &= ~mask
+    if left == BLOCK_SLOTS - 1:
         _unlink(head, cell, block)
         _link_front(head, cell, block)
 

@@ -1,6 +1,6 @@
 """Kernels that match events one after the other: for single events and small tables.
 
-Owns the search: an event visits the cells it lies in; in a block, ANDing the columns' words for
+Owns the search: an event visits the cells it lies in; in a block, ANDing the columns' rows for
 the event's values leaves few survivors, and those are verified exactly on their atoms. Knows
 nothing of how conjunctions got where they are.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gravitate.matching.jit import kernel, trailing_zeros
+from gravitate.matching.jit import kernel, ruled_in, trailing_zeros
 from gravitate.matching.layout import (
     ABSENT,
     AFTER,
@@ -19,6 +19,8 @@ from gravitate.matching.layout import (
     BLOCK_LANES_MAX,
     BLOCK_LINKS,
     BLOCK_LIVE,
+    BLOCK_SLOTS,
+    BLOCK_WORDS,
     BOUNDARIES,
     CELL_HEAD,
     CELL_STAMP,
@@ -42,20 +44,21 @@ from gravitate.matching.layout import (
     OUTPUT_EVENT_MAX,
     RECORD_SIZE,
     RECORDS,
+    ROWS,
     SERIAL,
     SLOT_RECORD,
     SLOT_SIZE,
     SLOTS,
+    SURVIVORS,
     UNSURE,
     UNSURE_CAPACITY,
     UNSURE_ENDS,
     UNSURE_EVENT_MAX,
     VALUES,
     VISITS,
-    WORDS,
-    WORDS_PER_COLUMN,
     Array,
     bucket_of,
+    byte,
     double,
     header,
     int32,
@@ -66,8 +69,11 @@ from gravitate.matching.layout import (
 
 
 @kernel
-def _holds(atoms: Array, offset: int, count: int, values: Array, stamps: Array, now: int) -> bool:
+def _holds(head: Array, offset: int, count: int, now: int) -> bool:
     """Whether the event at hand satisfies every atom."""
+    atoms = double(head, ATOMS)
+    values = double(head, VALUES)
+    stamps = int64(head, CELL_STAMP)
     for atom in range(offset, offset + count):
         lane = int(atoms[3 * atom])
         low = atoms[3 * atom + 1]
@@ -90,20 +96,16 @@ def _match_event(
 ) -> tuple[int, int]:
     """Match the event at `start` of the input; appends to the outputs, returns their ends."""
     values = double(head, VALUES)
-    words = int32(head, WORDS)
+    rows = byte(head, ROWS)
     boundaries = double(head, BOUNDARIES)
     lane_grid = int32(head, LANE_GRID)
     lane_classes = int32(head, LANE_CLASSES)
     cell_head = int32(head, CELL_HEAD)
     stamps = int64(head, CELL_STAMP)
     records = int32(head, RECORDS)
-    atoms = double(head, ATOMS)
-    live = word64(head, BLOCK_LIVE)
     links = int32(head, BLOCK_LINKS)
-    block_lanes = int32(head, BLOCK_LANES)
-    block_columns = int32(head, BLOCK_COLUMNS)
     slots = int32(head, SLOTS)
-    columns = word64(head, COLUMNS)
+    survivors = word64(head, SURVIVORS)
     given = double(head, INPUT)
     visits = int32(head, VISITS)
     output = int32(head, OUTPUT)
@@ -119,7 +121,7 @@ def _match_event(
         value = given[at + 1]
         values[lane] = value
         bucket = bucket_of(boundaries, lane, value)
-        words[lane] = bucket >> 1
+        rows[lane] = bucket >> 1
         classes = lane_classes[lane]
         width_class = 0
         while classes != 0:
@@ -145,7 +147,7 @@ def _match_event(
         each = -2 - first
         while each >= 0:
             at = RECORD_SIZE * each
-            if _holds(atoms, records[at + OFFSET], records[at + COUNT], values, stamps, now):
+            if _holds(head, wide(records[at + OFFSET]), wide(records[at + COUNT]), now):
                 destination = records[at + DESTINATION]
                 if destination < 0:
                     unsure_output[unsure] = each
@@ -155,35 +157,40 @@ def _match_event(
                     output[out] = destination
                     out += 1
             each = records[at + NEXT]
-        block = first
+        block = wide(first)
         while block >= 0:
-            alive = live[block]
-            base = BLOCK_LANES_MAX * block
-            for at in range(base, base + links[LINKS_SIZE * block + COLUMN_COUNT]):
-                word = words[block_lanes[at]]
-                alive &= ~columns[WORDS_PER_COLUMN * wide(block_columns[at]) + word]
-                if alive == np.uint64(0):
-                    break
-            while alive != np.uint64(0):
-                at = SLOT_SIZE * (block * 64 + wide(trailing_zeros(alive)))
-                alive &= alive - np.uint64(1)
-                if _holds(atoms, slots[at + OFFSET], slots[at + COUNT], values, stamps, now):
-                    destination = slots[at + DESTINATION]
-                    if destination < 0:
-                        unsure_output[unsure] = slots[at + SLOT_RECORD]
-                        unsure += 1
-                    elif taken[destination] != now:
-                        taken[destination] = now
-                        output[out] = destination
-                        out += 1
-            block = links[LINKS_SIZE * block + AFTER]
+            anything = ruled_in(
+                head[COLUMNS],
+                head[BLOCK_COLUMNS] + 4 * BLOCK_LANES_MAX * block,
+                head[BLOCK_LANES] + 4 * BLOCK_LANES_MAX * block,
+                wide(links[LINKS_SIZE * block + COLUMN_COUNT]),
+                head[ROWS],
+                head[BLOCK_LIVE] + 8 * BLOCK_WORDS * block,
+                head[SURVIVORS],
+            )
+            for word in range(BLOCK_WORDS if anything != np.uint64(0) else 0):
+                alive = survivors[word]
+                while alive != np.uint64(0):
+                    slot = BLOCK_SLOTS * block + 64 * word + wide(trailing_zeros(alive))
+                    at = SLOT_SIZE * slot
+                    alive &= alive - np.uint64(1)
+                    if _holds(head, wide(slots[at + OFFSET]), wide(slots[at + COUNT]), now):
+                        destination = slots[at + DESTINATION]
+                        if destination < 0:
+                            unsure_output[unsure] = slots[at + SLOT_RECORD]
+                            unsure += 1
+                        elif taken[destination] != now:
+                            taken[destination] = now
+                            output[out] = destination
+                            out += 1
+            block = wide(links[LINKS_SIZE * block + AFTER])
             if block == first:
                 break
 
     for at in range(start, start + 2 * pairs, 2):
         lane = int(given[at])
         values[lane] = np.nan
-        words[lane] = ABSENT
+        rows[lane] = ABSENT
     sort(output, out_start, out)
     return out, unsure
 
