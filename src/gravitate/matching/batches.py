@@ -233,15 +233,8 @@ def _search(head: Array, touched_count: int, count: int) -> int:
             for visitor in range(visitor_count):
                 event = visitors[visitor]
                 start = starts[event]
-                if _holds(
-                    head,
-                    wide(records[at + OFFSET]),
-                    wide(records[at + COUNT]),
-                    event * lanes,
-                    start,
-                    start + counts[2 * event + 1],
-                    wide(cell),
-                ):
+                end = start + counts[2 * event + 1]
+                if _holds(head, offset, size, event * lanes, start, end, wide(cell)):
                     hit_event[hits] = event
                     hit_code[hits] = code
                     hits += 1
