@@ -200,6 +200,16 @@ def test_an_oversized_frame_is_refused_before_it_has_arrived() -> None:
     assert "1001" in str(refused.value)
 
 
+def test_only_the_first_frame_has_the_limit_for_strangers() -> None:
+    hello = Hello("net", "b1", 1, 0, 0)
+    large = Data(1, 0, [Publications([_batch(range(100))])])
+    stream = wire_bytes(hello) + wire_bytes(large)
+    assert len(FrameDecoder(first_bytes_max=200).feed(stream)) == 2
+    with pytest.raises(PeerError) as refused:
+        FrameDecoder(first_bytes_max=200).feed(wire_bytes(large))
+    assert refused.value.name == OVERSIZED
+
+
 def test_an_http_request_on_a_peer_port_is_refused() -> None:
     with pytest.raises(PeerError):
         FrameDecoder(4096).feed(b"GET / HTTP/1.1\r\n\r\n")

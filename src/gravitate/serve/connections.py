@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from gravitate.broker.messages import Frame, Hello, Refusal
 from gravitate.errors import PeerError
-from gravitate.wire.peers import FRAME_BYTES_MAX, HELLO_BYTES_MAX, Buffer, FrameDecoder, encode
+from gravitate.wire.peers import HELLO_BYTES_MAX, Buffer, FrameDecoder, encode
 
 WRITE_BYTES_HIGH = 4 * 1024 * 1024
 WRITE_BYTES_LOW = 1024 * 1024
@@ -62,7 +62,7 @@ class PeerConnection(asyncio.Protocol):
         self.bytes_in = 0
         self.bytes_out = 0
         self._keeper = keeper
-        self._decoder = FrameDecoder(HELLO_BYTES_MAX)
+        self._decoder = FrameDecoder(first_bytes_max=HELLO_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[Buffer] = []
         self._held: list[Buffer] = []
@@ -127,7 +127,6 @@ class PeerConnection(asyncio.Protocol):
         if self._closing:
             return []
         self.incarnation = first.incarnation
-        self._decoder.size_bytes_max = FRAME_BYTES_MAX
         return frames
 
     def eof_received(self) -> bool:

@@ -160,13 +160,12 @@ class Supervisor:
         if said != "ready":
             raise InputError(f"broker {broker_id!r} did not start: {said}")
 
-    def crashed(self, timeout_s: float | None = None) -> str | None:
-        """Wait for a child to end; its broker, or None after `timeout_s`."""
+    def wait_for_end(self, timeout_s: float | None = None, wake: int | None = None) -> list[str]:
+        """Until children end; their brokers. Empty after `timeout_s`, or when `wake` reads."""
         sentinels = {process.sentinel: name for name, process in self.processes.items()}
-        for ended in wait(list(sentinels), timeout_s):
-            assert isinstance(ended, int)
-            return sentinels[ended]
-        return None
+        watched = [*sentinels] if wake is None else [wake, *sentinels]
+        ended = wait(watched, timeout_s)
+        return [sentinels[one] for one in ended if one in sentinels] if wake not in ended else []
 
     def stop(self) -> dict[str, int]:
         """Stop every broker in order, by force where that takes too long; exit statuses."""
@@ -222,13 +221,10 @@ def run_processes(
     try:
         supervisor.start()
         on_ready()
-        sentinels = {process.sentinel: name for name, process in supervisor.processes.items()}
-        ended = wait([wake_in, *sentinels])
-        if wake_in not in ended:
-            crashed = [sentinels[end] for end in ended if isinstance(end, int)]
-            for name in crashed:
-                status = supervisor.processes[name].exitcode
-                logger.error("broker %s ended by itself with status %s", name, status)
+        crashed = supervisor.wait_for_end(wake=wake_in)
+        for name in crashed:
+            status = supervisor.processes[name].exitcode
+            logger.error("broker %s ended by itself with status %s", name, status)
     finally:
         statuses = supervisor.stop()
         for number, handler in former.items():

@@ -213,12 +213,16 @@ class FrameDecoder:
     """Frames out of a stream of bytes that arrives in pieces.
 
     A frame that lies within one piece is not copied: its bodies are views of that piece, which
-    must therefore never change (`bytes` from a transport do not)."""
+    must therefore never change (`bytes` from a transport do not). The first frame, which comes
+    from a stranger, has a limit of its own."""
 
-    __slots__ = ("_pending", "_pending_bytes", "_wanted_bytes", "size_bytes_max")
+    __slots__ = ("_limit", "_pending", "_pending_bytes", "_size_bytes_max", "_wanted_bytes")
 
-    def __init__(self, size_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self.size_bytes_max = size_bytes_max
+    def __init__(
+        self, size_bytes_max: int = FRAME_BYTES_MAX, first_bytes_max: int = FRAME_BYTES_MAX
+    ) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._limit = min(first_bytes_max, size_bytes_max)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._wanted_bytes = 4
@@ -240,15 +244,16 @@ class FrameDecoder:
         position, end = 0, len(data)
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(data, position)
-            if length > self.size_bytes_max:
+            if length > self._limit:
                 raise PeerError(
-                    OVERSIZED, f"a frame of {length} bytes; at most {self.size_bytes_max} are taken"
+                    OVERSIZED, f"a frame of {length} bytes; at most {self._limit} are taken"
                 )
             after = position + 4 + length
             if after > end:
                 return self._keep(data, position, after - position, frames)
             frames.append(decode(view[position + 4 : after]))
             position = after
+            self._limit = self._size_bytes_max
         return self._keep(data, position, 4, frames)
 
     def _keep(

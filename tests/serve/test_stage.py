@@ -1,0 +1,111 @@
+"""The same scenario delivers the same set on sockets as in the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import uvloop
+
+from gravitate.config.scenario import load, loads
+from gravitate.config.script import CutLink, DelayLink, Script
+from gravitate.errors import InputError
+from gravitate.serve.demo import report_json, report_table, run_demo, set_the_scene
+from gravitate.serve.stage import perform
+from gravitate.simulate.run import run_scenario
+
+BRISK = """
+name = "brisk"
+seed = 5
+duration_s = 1.0
+
+[network]
+shape = "balanced-tree"
+brokers = 4
+fanout = 3
+latency_ms = [1.0, 4.0]
+
+[workload]
+publishers = 3
+subscribers = 12
+rate_msgs_per_s = 40.0
+"""
+
+
+@pytest.fixture(scope="module")
+def brisk() -> Script:
+    return loads(BRISK)
+
+
+def test_simulator_and_sockets_deliver_the_same_set() -> None:
+    script = load("small")
+    short = msgspec.structs.replace(
+        script,
+        duration_s=1.0,
+        publications=tuple(p for p in script.publications if p.at_s < 1.0),
+    )
+    simulated = run_scenario(short)
+    live = uvloop.run(perform(short))
+    assert live.is_sound()
+    assert live.deliveries == simulated.deliveries
+    assert live.expected == simulated.expected > 0
+    assert live.metrics is not None
+    assert live.metrics.hops_mean == simulated.metrics.hops_mean
+    assert live.metrics.arrivals == simulated.metrics.arrivals
+    assert live.metrics.pure_forwarders == simulated.metrics.pure_forwarders
+
+
+def test_brokers_in_processes_of_their_own_deliver_the_same_set(brisk: Script) -> None:
+    live = uvloop.run(perform(brisk, processes=True))
+    assert live.is_sound()
+    assert live.deliveries == run_scenario(brisk).deliveries
+
+
+def test_links_that_are_cut_and_delayed_lose_and_double_nothing(brisk: Script) -> None:
+    links = [link.between for link in brisk.network.links]
+    faulty = msgspec.structs.replace(
+        brisk,
+        faults=(
+            DelayLink(0.1, 0.3, links[1], 20.0),
+            CutLink(0.2, 0.2, links[0]),
+            CutLink(0.5, 0.1, links[2]),
+        ),
+    )
+    live = uvloop.run(perform(faulty))
+    assert live.is_sound()
+    assert live.expected > 0
+
+
+def test_a_fault_that_cannot_be_staged_is_refused(brisk: Script) -> None:
+    cut = msgspec.structs.replace(
+        brisk, faults=(CutLink(0.1, 0.1, brisk.network.links[0].between),)
+    )
+    with pytest.raises(InputError, match="'cut'"):
+        uvloop.run(perform(cut, processes=True))
+
+
+def test_the_demo_delivers_everything_once_and_in_order(tmp_path: Path) -> None:
+    report = run_demo(1.0, live=False, traces=tmp_path)
+    assert report.is_sound()
+    assert report.expected > 0
+    assert (report.brokers, report.publishers, report.subscribers) == (15, 10, 300)
+    said = msgspec.json.decode(report_json(report))
+    assert {
+        "expected",
+        "delivered",
+        "duplicates",
+        "out_of_order",
+        "pure_forwarders",
+        "yield",
+        "delay_ms_p50",
+        "delay_ms_p99",
+    } <= set(said)
+    assert 0.0 < said["yield"] <= 1.0
+    assert report_table(report).row_count > 8
+    tables = {folder.name for folder in tmp_path.iterdir() if folder.is_dir()}
+    assert {"publications", "hops", "deliveries", "subscriptions"} <= tables
+
+
+def test_a_longer_demo_than_the_script_is_the_script() -> None:
+    assert set_the_scene(1000.0).duration_s == 60.0
