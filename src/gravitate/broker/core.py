@@ -88,6 +88,7 @@ class Broker:
             context.emit,
             self._message,
             self._link_changed,
+            lambda: self.dispatch.flush(),
             self._keep,
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())

@@ -97,6 +97,7 @@ class LinkTable:
         emit: Callable[[Effect], None],
         deliver: Callable[[str, Message], None],
         changed: Callable[[str, str], None],
+        collect: Callable[[], None],
         keep: Callable[[Publications], Publications],
     ) -> None:
         self._broker_id = broker_id
@@ -106,6 +107,8 @@ class LinkTable:
         self._deliver = deliver
         self._changed = changed
         """Told of `up`, `resumed`, `reset`, `down`, `given up`."""
+        self._collect = collect
+        """Brings in what is under way to links in this call, before a reset divides old and new."""
         self._keep = keep
         """Makes publications fit for a neighbour that has forgotten everything."""
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
@@ -286,6 +289,7 @@ class LinkTable:
         self._changed(link.peer, "resumed")
 
     def _reset(self, link: Link, hello: Hello) -> None:
+        self._collect()
         kept = [message for message in link.tail if type(message) is Publications]
         link.peer_incarnation = hello.incarnation
         link.received = link.sent = link.unacknowledged = 0

@@ -203,9 +203,7 @@ def _check_clients(
     taken = Counter(client.id for client in clients)
     for index, client in enumerate(scenario.clients):
         if taken[client.id] > 1:
-            raise document.error(
-                f"client '{client.id}' is there already", "clients", index, "id"
-            )
+            raise document.error(f"client '{client.id}' is there already", "clients", index, "id")
         if client.broker not in brokers:
             raise document.error(
                 f"client '{client.id}' is on broker '{client.broker}', which the network lacks",
@@ -252,7 +250,7 @@ def _check_faults(
                 "a fault starts at 'at_s' from 0 and lasts 'for_s' above 0", "faults", index
             )
         match fault:
-            case (CutLink() | DelayLink()) if frozenset(fault.between) not in links:
+            case CutLink() | DelayLink() if frozenset(fault.between) not in links:
                 a, b = fault.between
                 raise document.error(
                     f"there is no link between '{a}' and '{b}'", "faults", index, "between"

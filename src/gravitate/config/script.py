@@ -57,9 +57,7 @@ class Publication(msgspec.Struct, frozen=True):
     qos: Literal[0, 1] = 1
 
 
-class CutLink(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="cut"
-):
+class CutLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="cut"):
     """A link is cut and heals after `for_s`."""
 
     at_s: float

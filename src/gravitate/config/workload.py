@@ -144,9 +144,7 @@ def _subscribers(
     return found
 
 
-def _condition(
-    share: float, quoted: Sequence[dict[str, Value]], generator: random.Random
-) -> str:
+def _condition(share: float, quoted: Sequence[dict[str, Value]], generator: random.Random) -> str:
     """A condition that about `share` of the quotes meet; empty when all do."""
     attribute = generator.choice(RANKED)
     share *= generator.uniform(0.8, 1.2)

@@ -74,12 +74,12 @@ class RandomWorld:
         self.violations = Violations()
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
-        brokers = [broker.id for broker in self.network.brokers]
+        loops = LoopChecker(self.violations)
         self.world = World(
             self.network,
-            broker_factory(_options(generator)),
+            broker_factory(_options(generator), loops.started),
             service=_service(generator),
-            observers=(self.deliveries, LoopChecker(self.violations, brokers)),
+            observers=(self.deliveries, loops),
         )
         self.faults = 0
         self._names = 0
@@ -212,7 +212,9 @@ class RandomWorld:
         elif drawn < 0.65:
             a, b = generator.choice(self.network.links).between
             world.delay(a, b, generator.uniform(0.001, 0.5))
-            world.scheduler.after(for_s, lambda link: world.delay(link[0], link[1], 0.0), (a, b), FIRST)
+            world.scheduler.after(
+                for_s, lambda link: world.delay(link[0], link[1], 0.0), (a, b), FIRST
+            )
         else:
             broker = generator.choice(self.network.brokers).id
             world.stop_broker(broker)

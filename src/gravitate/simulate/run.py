@@ -70,12 +70,15 @@ class RunResult(msgspec.Struct, frozen=True):
         )
 
 
-def broker_factory(options: BrokerOptions = SIMULATED) -> BrokerFactory:
-    """Builds production brokers for a world."""
+def broker_factory(
+    options: BrokerOptions = SIMULATED, started: Callable[[str], None] = lambda broker: None
+) -> BrokerFactory:
+    """Builds production brokers for a world; `started` is told of each."""
 
     def build(
         broker_id: str, incarnation: int, links: Mapping[str, bool], observers: Sequence[Observer]
     ) -> Broker:
+        started(broker_id)
         return Broker(broker_id, incarnation, links, options=options, observers=observers)
 
     return build
@@ -98,11 +101,15 @@ def run_scenario(
     metrics = Metrics()
     violations = Violations()
     deliveries = DeliveryChecker(violations)
+    loops = LoopChecker(violations)
     watching: list[Observer] = [metrics, *observers]
     if checks:
-        watching += [deliveries, LoopChecker(violations, [b.id for b in script.network.brokers])]
+        watching += [deliveries, loops]
     world = World(
-        script.network, broker_factory(options), service=service, observers=watching
+        script.network,
+        broker_factory(options, loops.started),
+        service=service,
+        observers=watching,
     )
     received: set[Delivery] = set()
     repeated = 0
@@ -203,4 +210,3 @@ def settle(world: World) -> None:
         world.run(world.now + QUIET_S)
         if world.said() == said:
             return
-

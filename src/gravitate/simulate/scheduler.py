@@ -41,9 +41,7 @@ class Scheduler:
         self._sequence += 1
         heappush(self._heap, (time, priority, self._sequence, action, argument))
 
-    def after(
-        self, delay_s: float, action: Action, argument: Any, priority: int = NORMAL
-    ) -> None:
+    def after(self, delay_s: float, action: Action, argument: Any, priority: int = NORMAL) -> None:
         """Run `action(argument)` once `delay_s` has passed."""
         self.at(self.now + delay_s, action, argument, priority)
 

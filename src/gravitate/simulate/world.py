@@ -387,9 +387,7 @@ class World:
             case _:
                 raise AssertionError(f"an effect no world knows: {effect!r}")
 
-    def _to_client(
-        self, attachment: Attachment, method: Callable[[T], None], argument: T
-    ) -> None:
+    def _to_client(self, attachment: Attachment, method: Callable[[T], None], argument: T) -> None:
         if attachment.latency_s == 0.0:
             method(argument)
         else:

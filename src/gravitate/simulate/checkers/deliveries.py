@@ -216,15 +216,17 @@ class DeliveryChecker(Observer):
     ) -> None:
         """Delivery to a subscription has started early: only certain if no other called for it."""
         matching = self._matching(life, batch, index)
-        if len(matching) == 1:
+        if len(matching) == 1 and not self._did_match(life, batch, index):
             matching[0].first.setdefault(publisher, counter)
+
+    def _did_match(self, life: _Life, batch: Batch, index: int) -> bool:
+        """Whether a subscription that has ended may have called for the event."""
+        (attributes,) = batch.bodies.select((index,)).attributes(EVERYTHING)
+        return any(matches(filter, attributes) for filter in life.ended)
 
     def _check_called_for(self, life: _Life, batch: Batch, index: int, now: float) -> None:
         own = self._is_own(life, (batch.publisher, batch.incarnation))
-        (attributes,) = batch.bodies.select((index,)).attributes(EVERYTHING)
-        wanted = self._matching(life, batch, index) or any(
-            matches(filter, attributes) for filter in life.ended
-        )
+        wanted = self._matching(life, batch, index) or self._did_match(life, batch, index)
         if own or not wanted:
             self._violations.add(
                 "uncalled",
