@@ -1,5 +1,5 @@
 """Which filters match an event."""
 
-from gravitate.matching.matcher import Matcher
+from gravitate.matching.matcher import Matcher, warm
 
-__all__ = ["Matcher"]
+__all__ = ["Matcher", "warm"]

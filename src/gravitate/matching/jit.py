@@ -211,10 +211,15 @@ def _cache_name(sources: Path) -> str:
 def _is_private_and_writable(directory: Path) -> bool:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.lstat()
+        # Who owns the parent could put another directory in the place of this one.
+        statuses = [directory.lstat(), directory.parent.lstat()]
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError:
         return False
-    closed_to_others = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and closed_to_others
+    return all(
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.getuid()
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        for status in statuses
+    )

@@ -25,7 +25,7 @@ from gravitate.matching.arena import Arena
 from gravitate.matching.conjunctions import Remainder, compile_conjunction, release
 from gravitate.matching.vocabulary import Vocabulary
 from gravitate.model.events import Attributes
-from gravitate.model.filters import Filter
+from gravitate.model.filters import Filter, Op, Predicate
 
 _VISITS_PER_PAIR = 32
 _REARRANGE_FROM = 64
@@ -123,7 +123,12 @@ class Matcher:
         unsure = _ints(found >> 32).unpack_from(arena.views[layout.UNSURE])
         return self._verified(event, sure, unsure)
 
-    def _match_many(self, events: Sequence[Attributes], answers: list[tuple[int, ...]]) -> None:
+    def _match_many(
+        self,
+        events: Sequence[Attributes],
+        answers: list[tuple[int, ...]],
+        blockwise_from: int = _BLOCKWISE_FROM,
+    ) -> None:
         """Match a chunk of events and append their answers."""
         arena = self._arena
         flat: list[float] = []
@@ -137,7 +142,7 @@ class Matcher:
         arena.reserve(arenas.VISITS, _VISITS_PER_PAIR * len(flat) + count + 1)
         struct.pack_into(f"{len(flat)}d", arena.views[layout.INPUT], 0, *flat)
         struct.pack_into(f"{len(counts)}i", arena.views[layout.COUNTS], 0, *counts)
-        if self._record_count < _BLOCKWISE_FROM or not self._match_blockwise(events, answers):
+        if self._record_count < blockwise_from or not self._match_blockwise(events, answers):
             self._match_in_turn(events, counts, answers)
 
     def _match_blockwise(
@@ -292,6 +297,18 @@ class Matcher:
         self._atoms_free.clear()
         arena.put(layout.ATOMS, spare)
         self._additions_left = 3 * len(live) + _REARRANGE_FROM
+
+
+def warm() -> None:
+    """Compile or load every kernel now, so that no event has to wait for it."""
+    matcher = Matcher()
+    for key in range(_REARRANGE_FROM):
+        matcher.add(key, Filter(((Predicate("x", Op.GE, float(key)),),)), key)
+    event = {"x": 1.0}
+    matcher.match([event])
+    matcher.match([event, event])
+    matcher._match_many([event, event], [], blockwise_from=0)
+    matcher.remove(0)
 
 
 @lru_cache(maxsize=512)
