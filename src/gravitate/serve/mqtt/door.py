@@ -11,6 +11,7 @@ import msgspec
 
 from gravitate.serve.mqtt.connection import Connection, Host
 from gravitate.serve.mqtt.options import DoorOptions
+from gravitate.wire.mqtt.warm import warm_up
 
 
 class MqttDoor:
@@ -59,6 +60,7 @@ async def serve_mqtt(
     """Open an MQTT listener for a node; port 0 takes a free one."""
     options = options or DoorOptions()
     options = msgspec.structs.replace(options, payload_fields=payload_fields)
+    warm_up()
     door = MqttDoor(host, options)
     await door.listen(address, port)
     return door

@@ -62,7 +62,9 @@ class FrameBodies:
         if len(indices) == len(frames):
             return self
         chosen: Frames
-        if isinstance(frames, list):
+        if isinstance(indices, range) and indices.step == 1:
+            chosen = frames[indices.start : indices.stop]
+        elif isinstance(frames, list):
             chosen = [frames[i] for i in indices]
         elif len(indices) <= _FEW:
             chosen = [tuple(frames[i].tolist()) for i in indices]
@@ -140,13 +142,16 @@ class FrameBodies:
         return events
 
     def spans(self) -> list[memoryview]:
-        """The frames, those that lie one after the other as one slice."""
+        """The frames, those that lie one after the other as one slice of the buffer."""
         view = memoryview(self.buffer)
         frames = self.frames
         if len(frames) == 0:
             return []
-        if not isinstance(frames, list) and k.is_contiguous(frames):
-            return [view[frames[0, k.START] : frames[-1, k.END]]]
+        if not isinstance(frames, list):
+            if k.is_contiguous(frames):
+                return [view[frames[0, k.START] : frames[-1, k.END]]]
+            # Many small slices would cost more than a copy.
+            return [gathered(self.buffer, frames, 0)]
         spans: list[memoryview] = []
         rows = self._rows()
         start, end = rows[0][0], rows[0][1]
@@ -161,6 +166,14 @@ class FrameBodies:
     def _rows(self) -> Sequence[Row]:
         frames = self.frames
         return frames if isinstance(frames, list) else frames.tolist()
+
+
+def gathered(buffer: bytes, frames: k.Table, first_packet_id: int) -> memoryview:
+    """A copy of the frames, one after the other; numbered unless `first_packet_id` is 0."""
+    size = int((frames[:, k.END] - frames[:, k.START]).sum())
+    out = np.empty(size, dtype=np.uint8)
+    k.gather_frames(np.frombuffer(buffer, dtype=np.uint8), frames, first_packet_id, out)
+    return out.data
 
 
 def scan_plain(data: bytes, position: int, qos: int) -> Frames:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gravitate.wire.mqtt import kernels as k
-from gravitate.wire.mqtt.bodies import FrameBodies
+from gravitate.wire.mqtt.bodies import FrameBodies, gathered
 from gravitate.wire.mqtt.codes import V5
 from gravitate.wire.mqtt.primitives import write_varint
 from gravitate.wire.mqtt.scan import Frames, Row, as_table
@@ -76,14 +76,10 @@ def upgrade(data: bytes, frames: Frames, qos: int, payload_fields: bool) -> Fram
 
 def _as_received(bodies: FrameBodies) -> list[bytes | memoryview]:
     frames, buffer = bodies.frames, bodies.buffer
-    if isinstance(frames, list):
-        if len(frames) == 1:
-            start, end = frames[0][0], frames[0][1]
-            return [buffer if end - start == len(buffer) else buffer[start:end]]
-        return [*bodies.spans()]
-    if k.is_contiguous(frames):
-        return [memoryview(buffer)[frames[0, k.START] : frames[-1, k.END]]]
-    return [_gathered(buffer, frames, 0)]
+    if len(frames) == 1 and isinstance(frames, list):
+        start, end = frames[0][0], frames[0][1]
+        return [buffer if end - start == len(buffer) else buffer[start:end]]
+    return [*bodies.spans()]
 
 
 def _numbered(bodies: FrameBodies, first_packet_id: int) -> bytes | memoryview:
@@ -97,17 +93,10 @@ def _numbered(bodies: FrameBodies, first_packet_id: int) -> bytes | memoryview:
             number = number % PACKET_IDS + 1
         return b"".join(parts)
     if not k.is_contiguous(frames):
-        return _gathered(buffer, frames, first_packet_id)
+        return gathered(buffer, frames, first_packet_id)
     start = int(frames[0, k.START])
     out = np.frombuffer(buffer, dtype=np.uint8)[start : int(frames[-1, k.END])].copy()
     k.number_frames(out, frames, start, first_packet_id)
-    return out.data
-
-
-def _gathered(buffer: bytes, frames: k.Table, first_packet_id: int) -> memoryview:
-    size = int((frames[:, k.END] - frames[:, k.START]).sum())
-    out = np.empty(size, dtype=np.uint8)
-    k.gather_frames(np.frombuffer(buffer, dtype=np.uint8), frames, first_packet_id, out)
     return out.data
 
 

@@ -3,7 +3,7 @@
 `scan` gives the table that `kernels` describes, as a list of tuples for short reads (a call into
 compiled code would cost more than it saves) and as an array for long ones, and the *runs* of
 equal kind in it. It judges nothing but the fixed headers; see `kernels` for what is left to the
-codec. The first scan of a long read in a process loads compiled code: `warm_up` does it ahead.
+codec. The first call into compiled code loads it, or compiles it: `warm` does that ahead.
 """
 
 from __future__ import annotations
