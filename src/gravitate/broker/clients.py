@@ -239,8 +239,9 @@ class Clients:
 
     def _publish(self, session: Session, batch: Batch) -> None:
         context = self._context
-        for observer in context.observers:
-            observer.on_published(context.broker_id, batch, context.now)
+        if context.observers:
+            for observer in context.observers:
+                observer.on_published(context.broker_id, batch, context.now)
         topics = session.unadvertised(batch)
         if topics:
             widened, ended = session.widen(topics)

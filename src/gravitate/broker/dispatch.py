@@ -56,7 +56,7 @@ class Dispatch:
 
     def route(self, batch: Batch, came_from: str | None) -> None:
         """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
-        self.events_in += len(batch)
+        self.events_in += len(batch.counters)
         answers = self._router.destinations(batch)
         if came_from is not None and (withheld := self._router.withheld(came_from)):
             answers = [tuple(to for to in answer if to not in withheld) for answer in answers]
@@ -71,9 +71,7 @@ class Dispatch:
             for peer in hops:
                 if peer != came_from:
                     self._forward(peer, onward)
-            for session, qos, no_local in plan.sessions:
-                if not (no_local and came_from is None and session.id == batch.publisher):
-                    self._deliver(session, onward, qos)
+            self._deliver_to_all(plan.sessions, onward, came_from)
         else:
             self._route_groups(onward, came_from, answers, unsettled)
 
@@ -110,12 +108,31 @@ class Dispatch:
                 self._deliver(sessions[id], part, qos)
 
     def _forward(self, peer: str, batch: Batch) -> None:
-        self.events_forwarded += len(batch)
+        self.events_forwarded += len(batch.counters)
         waiting = self._outgoing.get(peer)
         if waiting is None:
             self._outgoing[peer] = [batch]
         else:
             waiting.append(batch)
+
+    def _deliver_to_all(
+        self,
+        sessions: Iterable[tuple[Session, int, bool]],
+        batch: Batch,
+        came_from: str | None,
+    ) -> None:
+        """Deliver to many sessions; what they have in common is found out once."""
+        publisher = (batch.publisher, batch.incarnation)
+        first, last = batch.counters[0], batch.counters[-1]
+        for session, qos, no_local in sessions:
+            if no_local and came_from is None and session.id == batch.publisher:
+                continue
+            if not session.saw(publisher, first, last):
+                self._deliver(session, batch, qos)
+            elif (qos and batch.qos) or session.congested or session.waiting:
+                self._offer(session, batch, qos)
+            else:
+                self.hand_over(session, batch, 0, 0)
 
     def _deliver(self, session: Session, batch: Batch, qos_asked: int) -> None:
         fresh = session.fresh(batch)
@@ -123,7 +140,10 @@ class Dispatch:
             self._dropped(session, len(batch) - (len(fresh) if fresh else 0), "duplicate")
             if fresh is None:
                 return
-        qos = min(batch.qos, qos_asked)
+        self._offer(session, fresh, qos_asked)
+
+    def _offer(self, session: Session, fresh: Batch, qos_asked: int) -> None:
+        qos = qos_asked if qos_asked < fresh.qos else fresh.qos
         if qos == 0 and session.congested:
             session.dropped_events += len(fresh)
             self._dropped(session, len(fresh), "congested")
@@ -132,11 +152,12 @@ class Dispatch:
 
     def hand_over(self, session: Session, batch: Batch, qos: int, sequence: int) -> None:
         """What a session lets through goes to its client."""
-        self.events_delivered += len(batch)
+        self.events_delivered += len(batch.counters)
         context = self._context
         context.effects.append(Deliver(session.id, batch, qos, sequence))
-        for observer in context.observers:
-            observer.on_delivered(context.broker_id, session.id, batch, qos, context.now)
+        if context.observers:
+            for observer in context.observers:
+                observer.on_delivered(context.broker_id, session.id, batch, qos, context.now)
 
     # Observation ---------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ class Send(msgspec.Struct, frozen=True):
     frame: Frame
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Hand `batch` to the client of `session` at `qos`.
 
     At QoS 1 the events are numbered from `sequence` (from 1 per session, consecutive) and stay
@@ -28,7 +28,7 @@ class Deliver(msgspec.Struct, frozen=True):
     sequence: int
 
 
-class Accept(msgspec.Struct, frozen=True):
+class Accept(msgspec.Struct, frozen=True, gc=False):
     """The next `count` publications at QoS 1 of this session, in order, are accepted."""
 
     session: str

@@ -60,7 +60,7 @@ class ClientUnadvertised(msgspec.Struct, frozen=True):
     name: str
 
 
-class ClientPublished(msgspec.Struct, frozen=True):
+class ClientPublished(msgspec.Struct, frozen=True, gc=False):
     """Consecutive publications of one client, all of one quality of service.
 
     `first_counter` is given by clients that count their own."""
@@ -71,7 +71,7 @@ class ClientPublished(msgspec.Struct, frozen=True):
     first_counter: int | None = None
 
 
-class ClientAcknowledged(msgspec.Struct, frozen=True):
+class ClientAcknowledged(msgspec.Struct, frozen=True, gc=False):
     """The client has every delivery up to and including `sequence`."""
 
     session: str

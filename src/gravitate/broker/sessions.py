@@ -72,7 +72,8 @@ class Session:
         self.congested = False
         self.dropped_events = 0
         self._tail: Tail[Batch] = Tail()
-        self._waiting: deque[tuple[Batch, int]] = deque()
+        self.waiting: deque[tuple[Batch, int]] = deque()
+        """Batches that go out once the client has acknowledged others, with their QoS."""
         self._waiting_events = 0
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
@@ -90,33 +91,46 @@ class Session:
 
     # Outbound ------------------------------------------------------------------------------
 
-    def fresh(self, batch: Batch) -> Batch | None:
-        """The part of the batch the client has not been given before."""
-        publisher = (batch.publisher, batch.incarnation)
+    def saw(self, publisher: tuple[str, int], first: int, last: int) -> bool:
+        """Note that the client gets a publisher's events `first` to `last`.
+
+        False, and nothing is noted, when it has been given some of them before."""
         seen = self._seen
-        last = seen.get(publisher, 0)
-        counters = batch.counters
-        if counters[0] <= last:
-            if counters[-1] <= last:
-                return None
-            batch = batch.select([i for i, counter in enumerate(counters) if counter > last])
-        seen[publisher] = counters[-1]
-        if last:
+        before = seen.get(publisher, 0)
+        if first <= before:
+            return False
+        seen[publisher] = last
+        if before:
             seen.move_to_end(publisher)
         elif len(seen) > self._options.session_publishers_max:
             seen.popitem(last=False)
+        return True
+
+    def fresh(self, batch: Batch) -> Batch | None:
+        """The part of the batch the client has not been given before."""
+        publisher = (batch.publisher, batch.incarnation)
+        counters = batch.counters
+        if self.saw(publisher, counters[0], counters[-1]):
+            return batch
+        before = self._seen[publisher]
+        if counters[-1] <= before:
+            return None
+        batch = batch.select([i for i, counter in enumerate(counters) if counter > before])
+        self.saw(publisher, batch.counters[0], batch.counters[-1])
         return batch
 
     def offer(self, batch: Batch, qos: int) -> bool:
         """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
-        if self._waiting:
+        if self.waiting:
             return self._keep(batch, qos)
         if qos == 0:
             self._hand_over(self, batch, 0, 0)
             return True
-        room = self._window - len(self._tail)
-        if room >= len(batch):
-            self._hand_over(self, batch, 1, self._tail.push(batch, len(batch)))
+        tail = self._tail
+        size = len(batch.counters)
+        room = self._window - (tail.last - tail.acknowledged)
+        if room >= size:
+            self._hand_over(self, batch, 1, tail.push(batch, size))
             return True
         if room > 0:
             now, batch = split(batch, room)
@@ -126,7 +140,7 @@ class Session:
     def acknowledged(self, sequence: int) -> None:
         """The client has everything up to `sequence`; what waited may go out."""
         self._tail.acknowledge(min(sequence, self._tail.last))
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting:
             batch, qos = waiting[0]
             room = self._window - len(self._tail)
@@ -145,7 +159,7 @@ class Session:
     def _keep(self, batch: Batch, qos: int) -> bool:
         if self._waiting_events + len(batch) > self._options.session_queue_events_max:
             return False
-        self._waiting.append((batch, qos))
+        self.waiting.append((batch, qos))
         self._waiting_events += len(batch)
         return True
 
