@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gravitate.errors import FilterError
 from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
@@ -28,8 +28,9 @@ from gravitate.model.semantics import double
 from gravitate.model.topics import has_wildcards, topic_pattern
 
 PATTERN_CHARACTERS_MAX: Final = 1024
-"""The longest text of a LIKE predicate; comparing patterns is quadratic."""
-SAME_ATTRIBUTE_MAX: Final = 32
+"""The longest text of the LIKE predicates on one attribute in a conjunction, taken together;
+comparing patterns is quadratic."""
+SAME_ATTRIBUTE_MAX: Final = 16
 """The most predicates on one attribute in a conjunction; reducing them is cubic."""
 
 _TEXT_OPS: Final = frozenset((Op.PREFIX, Op.SUFFIX, Op.CONTAINS, Op.LIKE, Op.NOT_LIKE))
@@ -99,11 +100,6 @@ def _canonical_text(predicate: Predicate, operand: str) -> Predicate:
         op, operand = Op.NOT_LIKE, glob_like(glob)
     elif op is Op.LIKE or not operand:
         op, operand = classified(text_glob(op, operand))
-    if op is not Op.EQ and len(operand) > PATTERN_CHARACTERS_MAX:
-        raise FilterError(
-            f"{attribute} {op.value}: a pattern has at most {PATTERN_CHARACTERS_MAX} characters, "
-            f"this has {len(operand)}"
-        )
     return Predicate(attribute, op, operand)
 
 
@@ -138,6 +134,20 @@ def _without_redundant(predicates: list[Predicate]) -> list[Predicate]:
     return predicates
 
 
+def _refuse_costly(attribute: str, predicates: list[Predicate]) -> None:
+    if len(predicates) > SAME_ATTRIBUTE_MAX:
+        raise FilterError(
+            f"expected at most {SAME_ATTRIBUTE_MAX} comparisons of {attribute} that must all "
+            f"hold, found {len(predicates)} (IN and NOT IN take many values)"
+        )
+    size = sum(len(cast(str, p.operand)) for p in predicates if p.op in _TEXT_OPS)
+    if size > PATTERN_CHARACTERS_MAX:
+        raise FilterError(
+            f"expected patterns for {attribute} of at most {PATTERN_CHARACTERS_MAX} characters "
+            f"together, found {size}"
+        )
+
+
 def _canonical_conjunction(predicates: Iterable[Predicate]) -> Conjunction | None:
     """The canonical conjunction, or None when it is found to match nothing."""
     distinct = {canonical_predicate(predicate) for predicate in predicates}
@@ -146,11 +156,7 @@ def _canonical_conjunction(predicates: Iterable[Predicate]) -> Conjunction | Non
         by_attribute.setdefault(predicate.attribute, []).append(predicate)
     kept: list[Predicate] = []
     for attribute, alike in by_attribute.items():
-        if len(alike) > SAME_ATTRIBUTE_MAX:
-            raise FilterError(
-                f"expected at most {SAME_ATTRIBUTE_MAX} comparisons of {attribute} that must all "
-                f"hold, found {len(alike)} (IN and NOT IN take many values)"
-            )
+        _refuse_costly(attribute, alike)
         if len(alike) > 1 or alike[0].operand in _PERHAPS_UNSATISFIABLE:
             if not meet_of(alike):
                 return None

@@ -99,12 +99,23 @@ def topic_shape(pattern: str) -> Shape:
     return Shape(normalised(symbols), pattern, topic_matcher(pattern))
 
 
+# Normal forms compare the same patterns again and again, at quadratic cost each time.
+@functools.lru_cache(maxsize=16384)
+def _glob_within(a: Shape, b: Shape) -> bool:
+    return glob_covers(b.glob, a.glob)
+
+
+@functools.lru_cache(maxsize=16384)
+def _globs_meet(a: Shape, b: Shape) -> bool:
+    return globs_overlap(a.glob, b.glob)
+
+
 def shape_within(a: Shape, b: Shape) -> bool:
     """Whether every text of shape `a` has shape `b`: sound, reflexive and transitive."""
     if a is b:
         return True
     if b.topic is None:
-        return glob_covers(b.glob, a.glob)
+        return _glob_within(a, b)
     if a.topic is None:
         return prefix_within_topic(a.prefix, b.topic)
     return topic_covers(b.topic, a.topic)
@@ -120,7 +131,7 @@ def shapes_overlap(a: Shape, b: Shape) -> bool:
         return prefix_intersects_topic(b.prefix, a.topic)
     if b.topic is not None and a.prefix_only:
         return prefix_intersects_topic(a.prefix, b.topic)
-    return globs_overlap(a.glob, b.glob)
+    return _globs_meet(a, b)
 
 
 class TextClass:
@@ -342,13 +353,15 @@ def class_within(a: TextClass, b: TextClass) -> bool:
 
 
 def _shapes_compatible(a: TextClass, b: TextClass) -> bool:
-    """Whether no two constraints of two plain classes exclude each other."""
-    for shape in a.shapes:
-        if not shapes_overlap(shape, b.prefix_shape):
-            return False
-        if any(not shapes_overlap(shape, other) for other in b.shapes):
-            return False
-    return all(shapes_overlap(shape, a.prefix_shape) for shape in b.shapes)
+    """Whether no shape of one plain class excludes those of the other.
+
+    Intervals are known to overlap; their prefixes stand in where a class has no shapes."""
+    others = b.shapes or (b.prefix_shape,)
+    for shape in a.shapes or (a.prefix_shape,):
+        for other in others:
+            if not shapes_overlap(shape, other):
+                return False
+    return True
 
 
 def classes_overlap(a: TextClass, b: TextClass) -> bool:
