@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from gravitate.cli import bench, brokers, networks, simulate
+from gravitate.cli import bench, brokers, clients, demo, networks, simulate
 from gravitate.errors import FilterError, GravitateError
 
 DEBUG = "GRAVITATE_DEBUG"
@@ -27,9 +27,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo.demo)
 app.command()(brokers.up)
 app.command()(brokers.broker)
 app.command()(brokers.status)
+app.command()(clients.pub)
+app.command()(clients.sub)
 app.command()(simulate.simulate)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")

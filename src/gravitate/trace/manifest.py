@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +32,8 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Write it into the trace directory, whole or not at all."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{NAME}.writing"
+        # Several processes of one run write the same manifest at once.
+        temporary = folder / f".{NAME}.{os.getpid()}.writing"
         temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
         return temporary.replace(folder / NAME)
 

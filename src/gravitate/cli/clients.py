@@ -1,0 +1,191 @@
+"""`gravitate pub` and `gravitate sub`: one client on the command line.
+
+Where to connect is `--host` and `--port`, or a broker of a network file (`--network FILE`, with
+`--at ID`; else its first broker).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gravitate.cli import output
+
+if TYPE_CHECKING:
+    from gravitate.client import Message, Subscription
+
+Host = Annotated[str, typer.Option("--host", "-h", help="Where the broker listens.")]
+Port = Annotated[int, typer.Option("--port", "-p", help="Its MQTT port.")]
+NetworkOption = Annotated[
+    Path | None, typer.Option("--network", "-n", help="Take the address from a network file.")
+]
+AtBroker = Annotated[str, typer.Option("--at", help="Which broker of it; else the first.")]
+ClientId = Annotated[str | None, typer.Option("--id", "-i", help="Client id; else a fresh one.")]
+Qos = Annotated[int, typer.Option("--qos", "-q", help="Quality of service, 0 or 1.", min=0, max=1)]
+
+
+def pub(
+    topic: Annotated[str, typer.Argument(help="Topic to publish to.")],
+    payload: Annotated[str, typer.Argument(help="What to publish.")] = "",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="May be repeated."),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", "-l", help="Publish every line of standard input.")
+    ] = False,
+    count: Annotated[int, typer.Option("--count", "-c", help="Publish so often.", min=1)] = 1,
+    rate: Annotated[
+        float, typer.Option(help="Publications a second; 0: as fast as may be.", min=0.0)
+    ] = 0.0,
+    qos: Qos = 1,
+    host: Host = "127.0.0.1",
+    port: Port = 18830,
+    network: NetworkOption = None,
+    at: AtBroker = "",
+    client_id: ClientId = None,
+    json: output.AsJson = False,
+) -> None:
+    """Publish events; attributes are what conditions see."""
+    attributes = dict(_pair(text) for text in attribute or [])
+    address = _address(host, port, network, at)
+
+    async def publish() -> None:
+        import asyncio
+
+        from gravitate.client import Client
+
+        async with Client(*address, client_id) as client:
+            loop = asyncio.get_running_loop()
+            started_at, sent = loop.time(), 0
+            async for content in _payloads(payload, count, lines):
+                if rate:
+                    await asyncio.sleep(max(0.0, started_at + sent / rate - loop.time()))
+                event = await client.publish(topic, content, attributes, qos)
+                sent += 1
+                if json:
+                    output.show_json_line(
+                        {
+                            "publisher": event.publisher,
+                            "incarnation": event.incarnation,
+                            "counter": event.counter,
+                        }
+                    )
+
+    _run(publish())
+
+
+def sub(
+    topic: Annotated[str, typer.Argument(help="Topic filter, with + and #.")] = "#",
+    where: Annotated[
+        str | None, typer.Option("--where", "-w", help="A condition: volume > 1000000")
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-c", help="End after so many events; 0: never.", min=0)
+    ] = 0,
+    qos: Qos = 1,
+    host: Host = "127.0.0.1",
+    port: Port = 18830,
+    network: NetworkOption = None,
+    at: AtBroker = "",
+    client_id: ClientId = None,
+    json: output.AsJson = False,
+) -> None:
+    """Subscribe and print what arrives, until Ctrl-C; with --json one object a line."""
+    address = _address(host, port, network, at)
+    if where is not None:
+        # Checked here, where the error can point at the column.
+        from gravitate.model.language import parse
+
+        parse(where)
+
+    async def subscribe() -> None:
+        import asyncio
+
+        from gravitate.client import Client
+
+        async with Client(*address, client_id) as client:
+            received = 0
+            subscription = await client.subscribe(topic, where, qos)
+            output.say(f"subscribed at {client.host}:{client.port} as {client.client_id}")
+            telling = asyncio.create_task(_tell_settled(subscription))
+            try:
+                async for message in subscription:
+                    _print(message, json)
+                    received += 1
+                    if received == count:
+                        break
+            finally:
+                telling.cancel()
+
+    _run(subscribe())
+
+
+async def _tell_settled(subscription: Subscription) -> None:
+    await subscription.settled()
+    output.say("settled: every matching event of the whole network arrives from now on")
+
+
+async def _payloads(payload: str, count: int, lines: bool) -> AsyncIterator[str]:
+    import asyncio
+
+    if not lines:
+        for _ in range(count):
+            yield payload
+        return
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        yield line.rstrip("\n")
+
+
+def _print(message: Message, json: bool) -> None:
+    text = message.payload.decode("utf-8", "backslashreplace")
+    if json:
+        output.show_json_line(
+            {
+                "topic": message.topic,
+                "attributes": message.attributes,
+                "payload": text,
+                "qos": message.qos,
+            }
+        )
+    else:
+        shown = " ".join(f"{name}={value}" for name, value in message.attributes.items())
+        typer.echo("  ".join(part for part in (message.topic, shown, text) if part))
+    sys.stdout.flush()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from gravitate.errors import InputError
+
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InputError(f"attribute {text!r} is not accepted: write NAME=VALUE")
+    return name, value
+
+
+def _address(host: str, port: int, network: Path | None, at: str) -> tuple[str, int]:
+    from gravitate.errors import InputError
+
+    if network is None:
+        if at:
+            raise InputError("--at names a broker of a network file: give --network too")
+        return host, port
+    from gravitate.cli.networks import load
+    from gravitate.serve.network import broker_spec
+
+    loaded = load(network)
+    spec = broker_spec(loaded, at or loaded.brokers[0].id)
+    if not spec.address.mqtt:
+        raise InputError(f"broker '{spec.id}' of {network} offers no MQTT port")
+    return spec.address.host, spec.address.mqtt
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    import uvloop
+
+    uvloop.run(work)

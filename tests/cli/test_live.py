@@ -1,0 +1,156 @@
+"""Commands against brokers on sockets, each a process as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gravitate.config import network
+from gravitate.config.build import shaped
+from gravitate.serve.network import on_free_ports
+from gravitate.trace import reader
+
+pytestmark = pytest.mark.timeout(60)
+
+COMMAND = [sys.executable, "-m", "gravitate"]
+
+
+@pytest.fixture
+def network_file(tmp_path: Path) -> Path:
+    path = tmp_path / "network.toml"
+    network.save(on_free_ports(shaped("line", 3)), path)
+    return path
+
+
+def gravitate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=30
+    )
+
+
+@contextmanager
+def running(*arguments: str | Path, until: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that goes on; entered when it has said `until` on standard error."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if until in line:
+                break
+        else:
+            pytest.fail(f"{arguments} ended with {''.join(said)!r}")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("options", [(), ("--processes", "--emulate-latency")])
+def test_an_event_crosses_a_network_that_is_up(
+    network_file: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    traces = tmp_path / "traces"
+    with running("up", network_file, *options, "--trace", traces, until="is up") as brokers:
+        with running(
+            "sub", "stocks/#", "--where", "volume > 1000000", "--count", "1", "--json",
+            "--network", network_file, "--at", "b03",
+            until="settled",
+        ) as subscriber:  # fmt: skip
+            to_b01 = ("--network", network_file, "--at", "b01")
+            few = gravitate("pub", "stocks/YHOO", "few", "-a", "volume=5", *to_b01)
+            assert few.returncode == 0, few.stderr
+            many = gravitate("pub", "stocks/YHOO", "many", "-a", "volume=2000000", *to_b01)
+            assert many.returncode == 0, many.stderr
+            received, _ = subscriber.communicate(timeout=30)
+            assert subscriber.returncode == 0
+        assert json.loads(received) == {
+            "topic": "stocks/YHOO",
+            "attributes": {"volume": "2000000"},
+            "payload": "many",
+            "qos": 1,
+        }
+        status = gravitate("status", network_file, "--json")
+        assert status.returncode == 0
+        states = json.loads(status.stdout)
+        assert {link["state"] for broker in states.values() for link in broker["links"]} == {"up"}
+        brokers.send_signal(signal.SIGINT)
+        brokers.communicate(timeout=30)
+        assert brokers.returncode == 0
+    hops = reader.read(traces, "hops", ["broker", "came_from", "local_deliveries"]).to_pylist()
+    assert [row["broker"] for row in hops if row["local_deliveries"]] == ["b03"]
+    (delivery,) = reader.read(traces, "deliveries").to_pylist()
+    assert delivery["hops"] == 2
+    assert delivery["delay_s"] >= 0
+
+
+def test_lines_of_standard_input_become_events(network_file: Path) -> None:
+    with (
+        running("broker", network_file, "b01", until="is up"),
+        running(
+            "sub", "lines", "--count", "3", "--network", network_file, until="subscribed"
+        ) as subscriber,
+    ):
+        done = subprocess.run(
+            [*COMMAND, "pub", "lines", "--lines", "--network", str(network_file)],
+            input="one\ntwo\nthree\n",
+            text=True,
+            timeout=30,
+        )
+        assert done.returncode == 0
+        received, _ = subscriber.communicate(timeout=30)
+    assert received.split() == ["lines", "one", "lines", "two", "lines", "three"]
+
+
+def test_ctrl_c_ends_a_subscriber_quietly(network_file: Path) -> None:
+    with (
+        running("broker", network_file, "b01", until="is up"),
+        running("sub", "--network", network_file, until="subscribed") as subscriber,
+    ):
+        subscriber.send_signal(signal.SIGINT)
+        out, err = subscriber.communicate(timeout=30)
+        assert (subscriber.returncode, out, err) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("pub", "t", "x", "--port", "1"), "127.0.0.1:1"),
+        (("sub", "--where", "volume >"), "^"),
+        (("sub", "--at", "b01"), "give --network too"),
+        (("pub", "t", "-a", "volume"), "write NAME=VALUE"),
+    ],
+)
+def test_a_client_that_cannot_is_told_why(arguments: tuple[str, ...], says: str) -> None:
+    done = gravitate(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broker_that_the_network_lacks_is_refused(network_file: Path) -> None:
+    done = gravitate("broker", network_file, "b99")
+    assert done.returncode == 2
+    assert "b99" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(network_file: Path) -> None:
+    with running("broker", network_file, "b01", until="is up"):
+        done = gravitate("broker", network_file, "b01")
+    assert done.returncode == 2
+    assert "cannot listen" in done.stderr
