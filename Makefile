@@ -68,8 +68,9 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what a broker needs into $(VENV) (once; about a minute)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@echo "compiling bytecode"
+	@echo "compiling bytecode and kernels"
 	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -c "from gravitate.serve.warm import warm_up; warm_up()"
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
