@@ -266,14 +266,20 @@ class Node:
         clients = self._clients
         touched: dict[ClientConnection, None] = {}
         for effect in effects:
+            # The most frequent first.
             match effect:
-                case Send():
-                    self.links.send(effect.connection, effect.frame)
                 case Deliver():
                     client = clients.get(effect.session)
                     if client is not None:
                         client.deliver(effect.batch, effect.qos, effect.sequence)
                         touched[client] = None
+                case Accept():
+                    client = clients.get(effect.session)
+                    if client is not None:
+                        client.accept(effect.count)
+                        touched[client] = None
+                case Send():
+                    self.links.send(effect.connection, effect.frame)
                 case SetTimer():
                     self._set_timer(effect.key, effect.at)
                 case OpenLink():
@@ -339,11 +345,9 @@ class _Timer:
 
 def _tell(
     client: ClientConnection,
-    effect: Accept | SubscriptionSettled | AdvertisementSettled | HoldReading | CloseSession,
+    effect: SubscriptionSettled | AdvertisementSettled | HoldReading | CloseSession,
 ) -> None:
     match effect:
-        case Accept():
-            client.accept(effect.count)
         case SubscriptionSettled():
             client.subscription_settled(effect.name)
         case AdvertisementSettled():

@@ -56,9 +56,9 @@ class Outbox:
 
     def deliver(self, bodies: Bodies, qos: int, sequence: int) -> bool:
         """Buffer deliveries; whether some were settled on the spot because they are too large."""
-        frames = as_frames(bodies)
+        frames = bodies if type(bodies) is FrameBodies else as_frames(bodies)
         if qos:
-            self.window.delivered = sequence + len(frames) - 1
+            self.window.delivered = sequence + len(frames.frames) - 1
         if self._size_max:
             fitting = self._fitting(frames, qos)
             if len(fitting) < len(frames):

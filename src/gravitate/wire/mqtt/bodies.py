@@ -42,7 +42,7 @@ _FEW = 8
 class FrameBodies:
     """Events as slices of received bytes; implements `gravitate.model.events.Bodies`."""
 
-    __slots__ = ("buffer", "emitted", "frames", "payload_fields", "qos")
+    __slots__ = ("_topics", "buffer", "emitted", "frames", "payload_fields", "qos")
 
     def __init__(
         self, buffer: bytes, frames: Frames, qos: int, payload_fields: bool = True
@@ -53,6 +53,7 @@ class FrameBodies:
         self.payload_fields = payload_fields
         self.emitted: dict[tuple[int, int], tuple[int, list[bytes | memoryview]]] | None = None
         """What `emit` made of these bodies last, for the next receiver of the same."""
+        self._topics: list[bytes] | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -73,6 +74,12 @@ class FrameBodies:
         return FrameBodies(self.buffer, chosen, self.qos, self.payload_fields)
 
     def topics(self) -> Sequence[bytes]:
+        topics = self._topics
+        if topics is None:
+            topics = self._topics = self._find_topics()
+        return topics
+
+    def _find_topics(self) -> list[bytes]:
         buffer, frames = self.buffer, self.frames
         if isinstance(frames, list):
             return [buffer[row[3] : row[4]] for row in frames]

@@ -29,7 +29,7 @@ def emit(
     bodies: FrameBodies, version: int, qos: int, first_packet_id: int = 0
 ) -> list[bytes | memoryview]:
     """The frames for a client of `version` at `qos`, numbered from `first_packet_id` at QoS 1."""
-    if len(bodies) == 0:
+    if len(bodies.frames) == 0:
         return []
     kept = bodies.emitted
     if kept is None:
