@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from typing import Final
 
+from gravitate.broker.effects import OVERLOADED, STOPPING, TAKEN_OVER
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.encoder import encode
 from gravitate.wire.mqtt.packets import Connack, Disconnect, Suback
 from gravitate.wire.mqtt.properties import Properties, Property
 
 REASON_BYTES_MAX: Final = 1000
+
+_CLOSE_CODES: Final = {
+    TAKEN_OVER: ReasonCode.SESSION_TAKEN_OVER,
+    OVERLOADED: ReasonCode.QUOTA_EXCEEDED,
+    STOPPING: ReasonCode.SERVER_SHUTTING_DOWN,
+}
+
+
+def close_code(reason: str) -> ReasonCode:
+    """How MQTT says why the broker ended a session."""
+    return _CLOSE_CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
 
 
 def explained(packet: Suback, told: str, version: int, size_max: int) -> bytes:

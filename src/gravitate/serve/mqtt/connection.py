@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
-from gravitate.broker.effects import OVERLOADED, STOPPING, TAKEN_OVER
+from gravitate.broker.effects import STOPPING
 from gravitate.broker.inputs import (
     ClientAcknowledged,
     ClientCongested,
@@ -29,11 +29,18 @@ from gravitate.broker.inputs import (
 )
 from gravitate.errors import MqttError
 from gravitate.model.events import Batch
-from gravitate.serve.mqtt.answers import explained, farewell
+from gravitate.serve.mqtt.answers import close_code, explained, farewell
 from gravitate.serve.mqtt.handshake import ANY_PACKET_BYTES, Admission, admit, answering_version
+from gravitate.serve.mqtt.inbox import Inbox
 from gravitate.serve.mqtt.options import DoorOptions
 from gravitate.serve.mqtt.outbox import Outbox
-from gravitate.serve.mqtt.requests import OWN_ADVERTISEMENT, Refused, Requests, control_input
+from gravitate.serve.mqtt.requests import (
+    OWN_ADVERTISEMENT,
+    Refused,
+    Requests,
+    check_offered,
+    control_input,
+)
 from gravitate.serve.mqtt.windows import AcceptQueue
 from gravitate.wire.mqtt import kernels as k
 from gravitate.wire.mqtt import packets as p
@@ -50,16 +57,10 @@ from gravitate.wire.mqtt.control import (
 )
 from gravitate.wire.mqtt.emit import upgrade
 from gravitate.wire.mqtt.encoder import encode
-from gravitate.wire.mqtt.properties import Property, user_properties
+from gravitate.wire.mqtt.properties import user_properties
 from gravitate.wire.mqtt.scan import Frames, Row, scan, scan_short
 
 logger = logging.getLogger("gravitate.mqtt")
-
-CLOSE_CODES: Final = {
-    TAKEN_OVER: ReasonCode.SESSION_TAKEN_OVER,
-    OVERLOADED: ReasonCode.QUOTA_EXCEEDED,
-    STOPPING: ReasonCode.SERVER_SHUTTING_DOWN,
-}
 
 
 class Host(Protocol):
@@ -91,9 +92,8 @@ class Connection(asyncio.Protocol):
         self._left = False
         self._closing = False
         self._counter: int | None = None
-        self._rest: list[bytes] = []
-        self._rest_bytes = 0
-        self._needed_bytes = 2
+        self._inbox = Inbox()
+        self._size_max = options.packet_bytes_max
         self._heard_at_s = 0.0
         self._held = False
         self._timer: asyncio.TimerHandle | None = None
@@ -132,19 +132,15 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self._heard_at_s = self._loop.time()
-        if self._rest:
-            self._rest.append(data)
-            self._rest_bytes += len(data)
-            if self._rest_bytes < self._needed_bytes:
-                return
-            data = b"".join(self._rest)
-            self._rest = []
+        data = self._inbox.joined(data)
+        if not data:
+            return
         try:
             position = 0 if self._admission is not None else self._opened(data)
             if self._admission is not None:
                 position = self._take(data, position)
             if position < len(data) and not self._closing:
-                self._keep(data, position)
+                self._inbox.keep(data, position, self._size_max)
         except MqttError as error:
             self._fail(error)
         self._outbox.flush()
@@ -154,15 +150,6 @@ class Connection(asyncio.Protocol):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _keep(self, data: bytes, position: int) -> None:
-        _, end = frame_end(data, position, self._size_max())
-        self._rest = [data[position:] if position else data]
-        self._rest_bytes = len(data) - position
-        self._needed_bytes = end - position if end else self._rest_bytes + 1
-
-    def _size_max(self) -> int:
-        return self._options.packet_bytes_max
-
     def _opened(self, data: bytes) -> int:
         """Take CONNECT from the first bytes; where it ends, 0 while it is incomplete."""
         if data[0] != PacketType.CONNECT << 4:
@@ -170,7 +157,7 @@ class Connection(asyncio.Protocol):
                 f"the first packet is not CONNECT but begins with {data[0]:#04x}",
                 ReasonCode.PROTOCOL_ERROR,
             )
-        start, end = frame_end(data, 0, self._size_max())
+        start, end = frame_end(data, 0, self._size_max)
         if not end or end > len(data):
             return 0
         self._version = answering_version(data[start:end])
@@ -210,7 +197,7 @@ class Connection(asyncio.Protocol):
     def _take(self, data: bytes, position: int) -> int:
         """Everything complete in `data` from `position` on; the first byte not taken."""
         while position < len(data):
-            frames, runs, position, error = scan(data, position, self._version, self._size_max())
+            frames, runs, position, error = scan(data, position, self._version, self._size_max)
             for kind, first, after in runs:
                 part = frames if after - first == len(frames) else frames[first:after]
                 if kind == k.PUBLISH_0:
@@ -224,14 +211,9 @@ class Connection(asyncio.Protocol):
                         self._attend(data, row)
                         if self._closing:
                             return position
-            if error == k.TOO_LARGE:
-                raise MqttError(
-                    f"a packet larger than {self._size_max()} bytes", ReasonCode.PACKET_TOO_LARGE
-                )
             if error:
-                raise MqttError(
-                    "the remaining length of a packet is malformed", ReasonCode.MALFORMED_PACKET
-                )
+                # The codec knows how to say what is wrong with this header.
+                frame_end(data, position, self._size_max)
             if not runs:
                 break
         return position
@@ -265,7 +247,7 @@ class Connection(asyncio.Protocol):
     def _attend(self, data: bytes, row: Row) -> None:
         """A packet that is not one of the plain many."""
         start, end = row[0], row[1]
-        body, _ = frame_end(data, start, self._size_max())
+        body, _ = frame_end(data, start, self._size_max)
         packet = decode(data[start], data[body:end], self._version)
         match packet:
             case p.Publish():
@@ -294,16 +276,7 @@ class Connection(asyncio.Protocol):
                 )
 
     def _publish_one(self, packet: p.Publish) -> None:
-        if packet.qos == 2:
-            raise MqttError("QoS 2 is not supported", ReasonCode.QOS_NOT_SUPPORTED)
-        if packet.retain:
-            raise MqttError("retained messages are not supported", ReasonCode.RETAIN_NOT_SUPPORTED)
-        if Property.TOPIC_ALIAS in packet.properties:
-            raise MqttError("topic aliases are not supported", ReasonCode.TOPIC_ALIAS_INVALID)
-        if Property.SUBSCRIPTION_IDENTIFIER in packet.properties:
-            raise MqttError(
-                "a client's PUBLISH with a subscription identifier", ReasonCode.PROTOCOL_ERROR
-            )
+        check_offered(packet)
         if packet.topic.startswith("$"):
             self._control(packet)
             return
@@ -373,7 +346,7 @@ class Connection(asyncio.Protocol):
     def _finish(self) -> None:
         """Write what is to be written and close."""
         self._closing = True
-        self._rest = []
+        self._inbox.clear()
         self._outbox.flush()
         self._transport.close()
         if self._timer is not None:
@@ -437,10 +410,9 @@ class Connection(asyncio.Protocol):
         """The broker has ended the session."""
         self._left = True
         self._host.detach(self.session, self)
-        code = CLOSE_CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
         if reason != STOPPING:
             logger.info("%s: session closed: %s", self.origin, reason)
-        self._dismiss(code, reason)
+        self._dismiss(close_code(reason), reason)
 
     def flush(self) -> None:
         self._outbox.flush()

@@ -1,4 +1,4 @@
-"""What a client asks for: SUBSCRIBE, UNSUBSCRIBE and control messages, as broker inputs.
+"""What a client asks for: SUBSCRIBE, UNSUBSCRIBE, control messages and what is not offered.
 
 Pure: a session's subscriptions by name, and what each packet changes about them. A condition in
 `$where` holds for all topic filters of its SUBSCRIBE; `topic?k=v&n>5` carries one of its own.
@@ -123,6 +123,20 @@ def granted_filter(topic: str, where: str | None) -> Filter:
     except FilterError as error:
         place = WHERE if error.text == where else topic
         raise Refused(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"{place}: {error}") from None
+
+
+def check_offered(packet: Publish) -> None:
+    """Raise `MqttError` for a publication that uses what this broker does not offer."""
+    if packet.qos == 2:
+        raise MqttError("QoS 2 is not supported", ReasonCode.QOS_NOT_SUPPORTED)
+    if packet.retain:
+        raise MqttError("retained messages are not supported", ReasonCode.RETAIN_NOT_SUPPORTED)
+    if Property.TOPIC_ALIAS in packet.properties:
+        raise MqttError("topic aliases are not supported", ReasonCode.TOPIC_ALIAS_INVALID)
+    if Property.SUBSCRIPTION_IDENTIFIER in packet.properties:
+        raise MqttError(
+            "a client's PUBLISH with a subscription identifier", ReasonCode.PROTOCOL_ERROR
+        )
 
 
 def control_input(session: str, packet: Publish) -> ClientAdvertised | ClientUnadvertised:
