@@ -61,6 +61,7 @@ from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.posts import Posts
 from gravitate.broker.routing.content import ContentRouter
 from gravitate.broker.routing.table import EVERYWHERE
+from gravitate.errors import PeerError
 
 
 class Broker:
@@ -174,11 +175,15 @@ class Broker:
                 self._request_stop()
 
     def _message(self, peer: str, message: Message) -> None:
-        """A neighbour's message, once and in order."""
+        """A neighbour's message, once and in order; `PeerError` when it cannot be meant."""
         match message:
             case Publications():
                 for batch in message.batches:
+                    if batch.plane not in self.router.planes and batch.plane != EVERYWHERE:
+                        raise PeerError("unknown-plane", f"publications of plane {batch.plane}")
                     self.dispatch.route(batch, peer)
+            case Subscribe() if message.anchor not in self.links:
+                raise PeerError("unknown-anchor", f"subscription anchored at {message.anchor!r}")
             case Subscribe() | Unsubscribe() | Advertise() | Unadvertise() | Settled() | SyncEnd():
                 self.router.handle(peer, message)
             case Congestion():

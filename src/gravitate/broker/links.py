@@ -36,6 +36,7 @@ from gravitate.broker.messages import (
 )
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
+from gravitate.errors import PeerError
 
 VERSION = 1
 
@@ -339,6 +340,8 @@ class LinkTable:
 
     def _data(self, link: Link, data: Data, now: float) -> None:
         self._acknowledged(link, data.acknowledged, now)
+        if link.state is not LinkState.UP:
+            return
         if self.draining and not (link.peer_draining and link.peer < self._broker_id):
             return
         if data.sequence > link.received + 1:
@@ -349,7 +352,11 @@ class LinkTable:
             link.received += 1
             link.unacknowledged += 1
             link.messages_in += 1
-            self._deliver(link.peer, message)
+            try:
+                self._deliver(link.peer, message)
+            except PeerError as error:
+                self._refuse(link, error.name, str(error), now)
+                return
         self._touched[link.peer] = link
 
     def _acknowledged(self, link: Link, number: int, now: float) -> None:

@@ -28,7 +28,6 @@ from gravitate.simulate.lines import Line, Pipe, connect, disconnect
 from gravitate.simulate.models import LatencyModel, NetworkLatency, ServiceModel
 from gravitate.simulate.scheduler import FIRST, Scheduler
 
-
 T = TypeVar("T")
 
 
@@ -63,13 +62,24 @@ REFUSED = "refused"
 class Attachment:
     """One connection of one client to one broker."""
 
-    __slots__ = ("client", "held", "latency_s", "live", "queue", "session", "successor")
+    __slots__ = (
+        "client",
+        "held",
+        "is_read",
+        "latency_s",
+        "live",
+        "queue",
+        "session",
+        "successor",
+    )
 
     def __init__(self, session: str, client: SessionEnd, latency_s: float) -> None:
         self.session = session
         self.client = client
         self.latency_s = latency_s
         self.live = True
+        self.is_read = True
+        """Whether what the client sends on it is still taken."""
         self.held = False
         self.queue: list[i.Input] = []
         self.successor: Attachment | None = None
@@ -224,16 +234,19 @@ class World:
             attachment.live = False
             self._to_client(attachment, attachment.client.on_closed, REFUSED)
             return
+        for earlier in (host.attachments.get(attachment.session), *host.connecting):
+            if earlier is not None and earlier.session == attachment.session:
+                earlier.is_read = False
         host.connecting.append(attachment)
         self._input(host, connected)
 
     def _submitted(self, what: tuple[Host, Attachment, i.Input]) -> None:
         host, attachment, item = what
         self._client_inputs += 1
-        if not attachment.live:
+        if not (attachment.live and attachment.is_read):
             return
         if type(item) is i.ClientDisconnected:
-            attachment.live = False
+            attachment.live = attachment.is_read = False
         elif attachment.held:
             attachment.queue.append(item)
             return

@@ -40,6 +40,7 @@ from gravitate.broker.routing.table import (
     SubscriptionEntry,
 )
 from gravitate.broker.settlement import Answer, Request, Settlement
+from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
@@ -71,8 +72,9 @@ class ContentRouter:
         self.current_plane = 0
         for peer in peers:
             self.planes[0].neighbours[peer] = Neighbour()
-        self._settling: dict[str, SubscriptionEntry] = {}
-        """Local subscriptions that have not settled, by id."""
+        self._settling: dict[str, tuple[SubscriptionEntry, set[str]]] = {}
+        """Local subscriptions that have not settled, by id, with the neighbours from which they
+        have not been served."""
         self._withheld: dict[str, frozenset[int]] = {}
         """Answers of `withheld`. Invalidated by: any change of the settlement (its version)."""
         self._withheld_version = -1
@@ -97,7 +99,8 @@ class ContentRouter:
         """Destinations of local subscriptions that `came_from` has not settled yet.
 
         What comes from there may have holes for them: brokers further back still learn of them.
-        Once it has settled, everything that follows it on the link is complete."""
+        Once it has settled, everything that follows it on the link is complete, and stays so
+        whatever the subscription waits for later."""
         settling = self._settling
         if not settling:
             return _NONE
@@ -107,11 +110,14 @@ class ContentRouter:
             self._withheld = {}
         answer = self._withheld.get(came_from)
         if answer is None:
-            answer = self._withheld[came_from] = frozenset(
-                entry.destination
-                for entry in settling.values()
-                if settlement.awaits(entry.request, came_from)
-            )
+            found = set()
+            for entry, unserved in settling.values():
+                if came_from in unserved:
+                    if settlement.awaits(entry.request, came_from):
+                        found.add(entry.destination)
+                    else:
+                        unserved.discard(came_from)
+            answer = self._withheld[came_from] = frozenset(found)
         return answer
 
     def announced(self, batch: Batch) -> bool:
@@ -167,6 +173,8 @@ class ContentRouter:
         if isinstance(message, SyncEnd):
             self._sync_end(peer, message.what)
             return
+        if message.plane not in self.planes:
+            raise PeerError("unknown-plane", f"{type(message).__name__} of plane {message.plane}")
         table, token = self.planes[message.plane], message.token
 
         def settled() -> None:
@@ -290,7 +298,8 @@ class ContentRouter:
             self._settling.pop(id, None)
             settled()
 
-        self._settling[id] = entry
+        if id not in self._settling or self._settling[id][0] is not entry:
+            self._settling[id] = (entry, set(table.neighbours))
         self._settlement.seal(entry.request, last_hop, settled_here)
 
     def _unsubscribe(

@@ -11,8 +11,8 @@ remains is one set of numbers an event, from which deliveries strike out. Loss i
 the world is quiet: whatever is still in a set and owed was lost.
 
 A delivery is called for while a subscription that matches is live, and after it has ended if it
-may have waited for the client's window meanwhile. Everything here happens in the order in which brokers report it, counted in ticks, so that what falls on the
-same instant is still in order.
+may have waited for the client's window meanwhile. Everything here happens in the order in which
+brokers report it, counted in ticks, so that what falls on the same instant is still in order.
 """
 
 from __future__ import annotations
