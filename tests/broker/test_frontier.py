@@ -23,6 +23,10 @@ CONDITIONS = [
     "topic MATCHES 'a/#'",
     "topic = 'a/b'",
     "topic = 'a/b' AND x > 1",
+    "topic MATCHES 'a/+' AND topic MATCHES 'a/b/#'",
+    "x >= 10 AND x <= 10",
+    "x > 10 AND x < 5",
+    "x > 10 AND x < 5 OR y = 'a'",
     "y IN ('a', 'b')",
     "y LIKE 'a%'",
 ]

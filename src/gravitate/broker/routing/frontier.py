@@ -14,11 +14,13 @@ table of equality filters is not scanned.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from gravitate.model.covering import covers
 from gravitate.model.events import Value
-from gravitate.model.filters import Conjunction, Filter, Op
+from gravitate.model.filters import NOTHING, Conjunction, Filter, Op
 from gravitate.model.semantics import value_number, value_truth
 
 Key = tuple[str, Value]
@@ -129,13 +131,20 @@ class _ToldFilters:
     """The told filters, found by the values they fix.
 
     A filter is *keyed* when each of its conjunctions fixes an attribute to one value. A keyed
-    filter can only cover what fixes the same value."""
+    filter can only cover what fixes the same value, be it by several predicates together
+    (*narrowed*: `x >= 1 AND x <= 1`), or what matches nothing at all (*void*)."""
 
     def __init__(self) -> None:
         self._keyed: dict[Key, dict[Filter, None]] = {}
+        self._keyed_on: dict[str, dict[Filter, None]] = {}
+        """The keyed filters by the attributes of their keys."""
         self._unkeyed: dict[Filter, None] = {}
         self._fixing: dict[Key, dict[Filter, None]] = {}
         """By every value that a filter's first conjunction fixes."""
+        self._narrowing: dict[str, dict[Filter, None]] = {}
+        """By every attribute that a filter's first conjunction narrows."""
+        self._void: dict[Filter, None] = {}
+        """Filters whose first conjunction matches nothing."""
 
     def add(self, filter: Filter) -> None:
         keys = _keys(filter)
@@ -144,8 +153,14 @@ class _ToldFilters:
         else:
             for key in keys:
                 self._keyed.setdefault(key, {})[filter] = None
-        for key in _first_fixed(filter):
+                self._keyed_on.setdefault(key[0], {})[filter] = None
+        first = _first_shape(filter)
+        if first.is_void:
+            self._void[filter] = None
+        for key in first.fixed:
             self._fixing.setdefault(key, {})[filter] = None
+        for attribute in first.narrowed:
+            self._narrowing.setdefault(attribute, {})[filter] = None
 
     def discard(self, filter: Filter) -> None:
         keys = _keys(filter)
@@ -154,25 +169,43 @@ class _ToldFilters:
         else:
             for key in keys:
                 _discard(self._keyed, key, filter)
-        for key in _first_fixed(filter):
+                _discard(self._keyed_on, key[0], filter)
+        first = _first_shape(filter)
+        self._void.pop(filter, None)
+        for key in first.fixed:
             _discard(self._fixing, key, filter)
+        for attribute in first.narrowed:
+            _discard(self._narrowing, attribute, filter)
 
     def may_cover(self, filter: Filter) -> Iterator[Filter]:
-        for key in _first_fixed(filter):
+        first = _first_shape(filter)
+        if first.is_void:
+            yield from self._all()
+            return
+        for key in first.fixed:
             yield from self._keyed.get(key, ())
+        for attribute in first.narrowed:
+            yield from self._keyed_on.get(attribute, ())
         yield from self._unkeyed
 
     def may_be_covered_by(self, filter: Filter) -> Iterable[Filter]:
         keys = _keys(filter)
-        if keys is None or not self._all_have_conjunctions():
-            return dict.fromkeys([*self._unkeyed, *(f for b in self._keyed.values() for f in b)])
-        return dict.fromkeys(f for key in keys for f in self._fixing.get(key, ()))
+        if keys is None:
+            return self._all()
+        found = dict(self._void)
+        for key in keys:
+            found.update(self._fixing.get(key, {}))
+            found.update(self._narrowing.get(key[0], {}))
+        return found
 
-    def _all_have_conjunctions(self) -> bool:
-        return Filter(()) not in self._unkeyed
+    def _all(self) -> Iterable[Filter]:
+        return dict.fromkeys([*self._unkeyed, *(f for b in self._keyed.values() for f in b)])
 
 
-def _discard(index: dict[Key, dict[Filter, None]], key: Key, filter: Filter) -> None:
+K = TypeVar("K", Key, str)
+
+
+def _discard(index: dict[K, dict[Filter, None]], key: K, filter: Filter) -> None:
     bucket = index.get(key)
     if bucket is not None:
         bucket.pop(filter, None)
@@ -180,21 +213,36 @@ def _discard(index: dict[Key, dict[Filter, None]], key: Key, filter: Filter) -> 
             del index[key]
 
 
-_fixed_of: dict[Conjunction, tuple[Key, ...]] = {}
-"""Values a conjunction fixes. Never invalid: conjunctions are immutable; bounded by clearing."""
+class _Shape(NamedTuple):
+    """What a conjunction is found by."""
+
+    fixed: tuple[Key, ...]
+    """Values of its equality predicates."""
+    narrowed: tuple[str, ...]
+    """Attributes with several predicates, which may leave one value between them."""
+    is_void: bool
 
 
-def _fixed(conjunction: Conjunction) -> tuple[Key, ...]:
-    known = _fixed_of.get(conjunction)
+_VOID = _Shape((), (), True)
+
+_shape_of: dict[Conjunction, _Shape] = {}
+"""Never invalid: conjunctions are immutable; bounded by clearing."""
+
+
+def _shape(conjunction: Conjunction) -> _Shape:
+    known = _shape_of.get(conjunction)
     if known is None:
-        if len(_fixed_of) > 100_000:
-            _fixed_of.clear()
-        known = tuple(
+        if len(_shape_of) > 100_000:
+            _shape_of.clear()
+        fixed = tuple(
             (p.attribute, _reading(p.operand))
             for p in conjunction
             if p.op is Op.EQ and isinstance(p.operand, (str, float, int))
         )
-        _fixed_of[conjunction] = known
+        attributes = Counter(p.attribute for p in conjunction)
+        narrowed = tuple(attribute for attribute, count in attributes.items() if count > 1)
+        is_void = bool(narrowed) and covers(NOTHING, Filter((conjunction,)))
+        known = _shape_of[conjunction] = _Shape(fixed, narrowed, is_void)
     return known
 
 
@@ -210,12 +258,12 @@ def _keys(filter: Filter) -> list[Key] | None:
     """One fixed value for each conjunction, or None when some conjunction fixes none."""
     keys: list[Key] = []
     for conjunction in filter.conjunctions:
-        fixed = _fixed(conjunction)
+        fixed = _shape(conjunction).fixed
         if not fixed:
             return None
         keys.append(fixed[0])
     return keys or None
 
 
-def _first_fixed(filter: Filter) -> tuple[Key, ...]:
-    return _fixed(filter.conjunctions[0]) if filter.conjunctions else ()
+def _first_shape(filter: Filter) -> _Shape:
+    return _shape(filter.conjunctions[0]) if filter.conjunctions else _VOID
