@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gravitate.matching.jit import kernel, ruled_in, trailing_zeros
+from gravitate.matching.jit import kernel, prefetch, ruled_in, trailing_zeros
 from gravitate.matching.layout import (
     ABSENT,
     AFTER,
@@ -75,6 +75,7 @@ from gravitate.matching.layout import (
 from gravitate.matching.searching import sort
 
 OVERFLOW = -1
+CANDIDATES_MAX = 512
 
 
 @kernel
@@ -209,8 +210,10 @@ def _search(head: Array, touched_count: int, count: int) -> int:
     hit_event = int32(head, HIT_EVENT)
     hit_code = int32(head, HIT_CODE)
     lanes = head[LANES_USED]
-    capacity = head[HITS_CAPACITY] - BLOCK_SLOTS
+    capacity = head[HITS_CAPACITY]
     visitors = np.empty(count, np.int64)
+    candidate_event = np.empty(CANDIDATES_MAX, np.int64)
+    candidate_slot = np.empty(CANDIDATES_MAX, np.int64)
     hits = 0
     for each_cell in range(touched_count):
         cell = touched[each_cell]
@@ -242,45 +245,52 @@ def _search(head: Array, touched_count: int, count: int) -> int:
         block = wide(first)
         while block >= 0:
             used = wide(links[LINKS_SIZE * block + COLUMN_COUNT])
-            for visitor in range(visitor_count):
-                event = visitors[visitor]
-                row = event * lanes
-                anything = ruled_in(
-                    head[COLUMNS],
-                    head[BLOCK_COLUMNS] + 4 * BLOCK_LANES_MAX * block,
-                    head[BLOCK_LANES] + 4 * BLOCK_LANES_MAX * block,
-                    used,
-                    head[EVENT_ROWS] + row,
-                    head[BLOCK_LIVE] + 8 * BLOCK_WORDS * block,
-                    head[SURVIVORS],
-                )
-                if anything == np.uint64(0):
-                    continue
-                if hits > capacity:
+            visitor = 0
+            while visitor < visitor_count:
+                # Survivors are far apart in memory: all are asked for before the first is read.
+                candidates = 0
+                while visitor < visitor_count and candidates <= CANDIDATES_MAX - BLOCK_SLOTS:
+                    event = visitors[visitor]
+                    visitor += 1
+                    anything = ruled_in(
+                        head[COLUMNS],
+                        head[BLOCK_COLUMNS] + 4 * BLOCK_LANES_MAX * block,
+                        head[BLOCK_LANES] + 4 * BLOCK_LANES_MAX * block,
+                        used,
+                        head[EVENT_ROWS] + event * lanes,
+                        head[BLOCK_LIVE] + 8 * BLOCK_WORDS * block,
+                        head[SURVIVORS],
+                    )
+                    if anything == np.uint64(0):
+                        continue
+                    for word in range(BLOCK_WORDS):
+                        alive = survivors[word]
+                        while alive != np.uint64(0):
+                            slot = BLOCK_SLOTS * block + 64 * word + wide(trailing_zeros(alive))
+                            alive &= alive - np.uint64(1)
+                            candidate_event[candidates] = event
+                            candidate_slot[candidates] = SLOT_SIZE * slot
+                            prefetch(head[SLOTS] + 4 * SLOT_SIZE * slot)
+                            candidates += 1
+                if hits + candidates > capacity:
                     return OVERFLOW
-                start = starts[event]
-                end = start + counts[2 * event + 1]
-                for word in range(BLOCK_WORDS):
-                    alive = survivors[word]
-                    while alive != np.uint64(0):
-                        within = 64 * word + wide(trailing_zeros(alive))
-                        slot = SLOT_SIZE * (BLOCK_SLOTS * block + within)
-                        alive &= alive - np.uint64(1)
-                        if _holds(
-                            head,
-                            wide(slots[slot + OFFSET]),
-                            wide(slots[slot + COUNT]),
-                            row,
-                            start,
-                            end,
-                            wide(cell),
-                        ):
-                            code = wide(slots[slot + DESTINATION])
-                            if code < 0:
-                                code = -1 - wide(slots[slot + SLOT_RECORD])
-                            hit_event[hits] = event
-                            hit_code[hits] = code
-                            hits += 1
+                for candidate in range(candidates):
+                    place = head[ATOMS] + 24 * wide(slots[candidate_slot[candidate] + OFFSET])
+                    prefetch(place)
+                    prefetch(place + 64)
+                for candidate in range(candidates):
+                    event = candidate_event[candidate]
+                    slot = candidate_slot[candidate]
+                    offset, size = wide(slots[slot + OFFSET]), wide(slots[slot + COUNT])
+                    start = starts[event]
+                    end = start + counts[2 * event + 1]
+                    if _holds(head, offset, size, event * lanes, start, end, wide(cell)):
+                        code = wide(slots[slot + DESTINATION])
+                        if code < 0:
+                            code = -1 - wide(slots[slot + SLOT_RECORD])
+                        hit_event[hits] = event
+                        hit_code[hits] = code
+                        hits += 1
             block = wide(links[LINKS_SIZE * block + AFTER])
             if block == first:
                 break

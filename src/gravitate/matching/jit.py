@@ -112,6 +112,22 @@ def trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def prefetch(typing_context, address):  # type: ignore[no-untyped-def]
+    """Ask for the cache line at an address ahead of its use."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        half = ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, half, half, half])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+        to_read, keep, data = (ir.Constant(half, number) for number in (0, 3, 1))
+        place = builder.inttoptr(arguments[0], cgutils.voidptr_t)
+        builder.call(function, [place, to_read, keep, data])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), generate
+
+
+@intrinsic
 def ruled_in(typing_context, columns, chosen, lanes, count, rows, live, survivors):  # type: ignore[no-untyped-def]
     """AND the complements of some rows of four words onto `live`, as vectors.
 

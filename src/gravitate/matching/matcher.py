@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gravitate.matching import arena as arenas
-from gravitate.matching import batches, layout, placing, searching
+from gravitate.matching import batches, layout, placing, rearranging, searching
 from gravitate.matching.arena import Arena
 from gravitate.matching.conjunctions import Remainder, compile_conjunction, release
 from gravitate.matching.vocabulary import Vocabulary
@@ -29,7 +29,8 @@ from gravitate.model.filters import Filter, Op, Predicate
 
 _VISITS_PER_PAIR = 32
 _REARRANGE_FROM = 64
-_EVENTS_AT_ONCE = 512
+_EVENTS_AT_ONCE = 2048
+_EVENT_LANES_AT_ONCE = 1 << 16
 _BLOCKWISE_FROM = 4096
 _OUTPUT_FROM = 1 << 12
 _HITS_MAX = 1 << 23
@@ -94,8 +95,10 @@ class Matcher:
         if len(events) == 1:
             return [self._match_one(events[0])]
         answers: list[tuple[int, ...]] = []
-        for start in range(0, len(events), _EVENTS_AT_ONCE):
-            self._match_many(events[start : start + _EVENTS_AT_ONCE], answers)
+        lanes = self._arena.counters[layout.LANES_USED]
+        at_once = max(64, min(_EVENTS_AT_ONCE, _EVENT_LANES_AT_ONCE // (lanes + 1)))
+        for start in range(0, len(events), at_once):
+            self._match_many(events[start : start + at_once], answers)
         return answers
 
     def match_arrays(
@@ -291,7 +294,7 @@ class Matcher:
         lanes = min(int(arena.header[layout.LANES_USED]), layout.BLOCK_LANES_MAX)
         arena.reserve(arenas.COLUMNS, blocks * lanes + layout.BLOCK_LANES_MAX)
         spare = np.zeros(3 * arena.capacity[arenas.ATOMS])
-        self._atoms_used = placing.rearrange(
+        self._atoms_used = rearranging.rearrange(
             arena.address, live.ctypes.data, len(live), spare.ctypes.data
         )
         self._atoms_free.clear()

@@ -19,9 +19,8 @@ in any column.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
-from gravitate.matching.jit import kernel, pointer, trailing_zeros
+from gravitate.matching.jit import kernel, trailing_zeros
 from gravitate.matching.layout import (
     AFTER,
     ATOMS,
@@ -36,13 +35,11 @@ from gravitate.matching.layout import (
     BLOCKS_FREE,
     BLOCKS_USED,
     BOUNDARIES,
-    BOUNDARY_STRIDE,
     BUCKETS,
     CELL,
     CELL_GROUP,
     CELL_HEAD,
     CELL_WEIGHT,
-    CELLS_USED,
     CLASS_BASE,
     COLUMN_COUNT,
     COLUMN_ROWS,
@@ -56,7 +53,6 @@ from gravitate.matching.layout import (
     INSIDE,
     LANE_CLASSES,
     LANE_GRID,
-    LANES_USED,
     LINKS_SIZE,
     LIST_MAX,
     LIVE_COUNT,
@@ -64,12 +60,10 @@ from gravitate.matching.layout import (
     OFFSET,
     RECORD_SIZE,
     RECORDS,
-    SAMPLE,
     SLOT,
     SLOT_RECORD,
     SLOT_SIZE,
     SLOTS,
-    UNBOUNDED,
     Array,
     bucket_of,
     double,
@@ -81,7 +75,7 @@ from gravitate.matching.layout import (
 
 
 @kernel
-def _access(head: Array, offset: int, count: int) -> int:
+def access(head: Array, offset: int, count: int) -> int:
     """The cell in which a conjunction is kept: that of its most selective atom."""
     atoms = double(head, ATOMS)
     boundaries = double(head, BOUNDARIES)
@@ -242,11 +236,11 @@ def _put_in_block(head: Array, cell: int, record: int) -> None:
 
 
 @kernel
-def _put(head: Array, record: int) -> None:
+def put(head: Array, record: int) -> None:
     records = int32(head, RECORDS)
     cells = int32(head, CELL_HEAD)
     at = RECORD_SIZE * record
-    cell = _access(head, records[at + OFFSET], records[at + COUNT])
+    cell = access(head, records[at + OFFSET], records[at + COUNT])
     records[at + CELL] = cell
     first = cells[cell]
     if first >= 0:
@@ -283,7 +277,7 @@ def place(address: int, record: int, offset: int, count: int, destination: int) 
     records[at + OFFSET] = offset
     records[at + COUNT] = count
     records[at + DESTINATION] = destination
-    _put(head, record)
+    put(head, record)
 
 
 @kernel
@@ -332,93 +326,3 @@ def displace(address: int, record: int) -> None:
     if left == BLOCK_SLOTS - 1:
         _unlink(head, cell, block)
         _link_front(head, cell, block)
-
-
-@kernel
-def _adapt_boundaries(head: Array, live: Array, count: int) -> None:
-    """Cut every lane at quantiles of a sample of the bounds on it."""
-    records = int32(head, RECORDS)
-    atoms = double(head, ATOMS)
-    boundaries = double(head, BOUNDARIES)
-    lanes = head[LANES_USED]
-    seen = np.zeros(lanes, np.int64)
-    sampled = np.zeros(lanes, np.int64)
-    sample = np.empty((lanes, SAMPLE), np.float64)
-    for sampling in range(2):
-        if sampling == 1:
-            strides = seen // SAMPLE + 1
-            seen[:] = 0
-        for at in range(count):
-            base = RECORD_SIZE * live[at]
-            first = records[base + OFFSET]
-            for atom in range(first, first + records[base + COUNT]):
-                lane = int(atoms[3 * atom])
-                low = atoms[3 * atom + 1]
-                high = atoms[3 * atom + 2]
-                if lane < 0 or low > high:
-                    continue
-                for bound in (low, high):
-                    if not np.isfinite(bound):
-                        continue
-                    if sampling == 1 and seen[lane] % strides[lane] == 0:
-                        sample[lane, sampled[lane]] = bound
-                        sampled[lane] += 1
-                    seen[lane] += 1
-    for lane in range(lanes):
-        size = sampled[lane]
-        if size == 0:
-            continue
-        ordered = np.sort(sample[lane, :size])
-        for at in range(BUCKETS - 1):
-            boundaries[lane * BOUNDARY_STRIDE + at] = ordered[(at + 1) * size // BUCKETS]
-
-
-@kernel
-def rearrange(address: int, live_address: int, count: int, spare_address: int) -> int:
-    """Adapt the buckets to the `count` live conjunctions and place them all anew.
-
-    Conjunctions that share a cell end up next to each other, their atoms as well: these are
-    written to the array at `spare_address`, which the caller puts in the place of `ATOMS`.
-    Returns how many atoms there are."""
-    head = header(address)
-    live = carray(pointer(live_address), (count,), np.int32)
-    spare = carray(pointer(spare_address), (UNBOUNDED,), np.float64)
-    records = int32(head, RECORDS)
-    atoms = double(head, ATOMS)
-    cell_head = int32(head, CELL_HEAD)
-    _adapt_boundaries(head, live, count)
-
-    int32(head, LANE_CLASSES)[: head[LANES_USED]] = 0
-    cells = head[CELLS_USED]
-    position = np.zeros(cells + 1, np.int64)
-    for at in range(count):
-        base = RECORD_SIZE * live[at]
-        cell = _access(head, records[base + OFFSET], records[base + COUNT])
-        records[base + CELL] = cell
-        position[cell + 1] += 1
-    for cell in range(cells):
-        position[cell + 1] += position[cell]
-        cell_head[cell] = -1
-    order = np.empty(count, np.int32)
-    for at in range(count):
-        cell = records[RECORD_SIZE * live[at] + CELL]
-        order[position[cell]] = live[at]
-        position[cell] += 1
-
-    head[BLOCKS_USED] = 0
-    head[BLOCKS_FREE] = -1
-    head[COLUMNS_USED] = 0
-    head[COLUMNS_FREE] = -1
-    used = 0
-    for record in order:
-        base = RECORD_SIZE * record
-        offset = records[base + OFFSET]
-        size = records[base + COUNT]
-        for number in range(3 * size):
-            spare[3 * used + number] = atoms[3 * offset + number]
-        records[base + OFFSET] = used
-        used += size
-    head[ATOMS] = spare_address
-    for record in order:
-        _put(head, wide(record))
-    return used
