@@ -78,6 +78,7 @@ _DATA: Final = 2
 
 Buffer = bytes | bytearray | memoryview
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
@@ -85,9 +86,9 @@ class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
 
     publisher: str
     incarnation: _Natural
-    first: _Natural
-    count: _Natural
-    counters: list[_Natural]
+    first: _Positive
+    count: _Positive
+    counters: list[_Positive]
     qos: Annotated[int, msgspec.Meta(ge=0, le=2)]
     published_at: float
     plane: _Natural
