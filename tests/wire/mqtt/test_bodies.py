@@ -54,6 +54,20 @@ def test_a_selection_is_the_chosen_events(sent: list[Event], data: st.DataObject
     assert bodies.select(range(first, last)).to_events() == sent[first:last]
 
 
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_a_few_events_do_not_keep_a_large_read_alive(count: int) -> None:
+    sent = [Event({"topic": f"t/{n}", "n": str(n)}, b"x" * 100) for n in range(2000)]
+    bodies = FrameBodies.from_events(sent, qos=1)
+    indices = list(range(5, 5 + 7 * count, 7))
+    chosen = bodies.select(indices)
+    assert len(chosen.buffer) == chosen.size_bytes()
+    assert chosen.to_events() == [sent[i] for i in indices]
+    assert chosen.attributes(frozenset(["n"])) == [sent[i].attributes for i in indices]
+    received = PacketReader(V5).feed(b"".join(emit(chosen, V5, 1, 3)))
+    assert [packet.packet_id for packet in received] == list(range(3, 3 + count))  # type: ignore[union-attr]
+    assert FrameBodies.from_bytes(chosen.to_bytes()).to_events() == chosen.to_events()
+
+
 @given(st.lists(events, min_size=1, max_size=20), st.booleans())
 def test_topics_and_attributes_are_those_of_the_events(sent: list[Event], long: bool) -> None:
     data = FrameBodies.from_events(sent).buffer

@@ -37,6 +37,8 @@ ANY_SIZE: Final = REMAINING_LENGTH_MAX + 5
 _PAYLOAD_FIELDS = 1
 _QOS_1 = 2
 _FEW = 8
+_LARGE_BYTES = 16 * 1024
+_BALLAST = 8
 
 
 class FrameBodies:
@@ -71,7 +73,10 @@ class FrameBodies:
             chosen = [tuple(frames[i].tolist()) for i in indices]
         else:
             chosen = frames[np.asarray(indices)]
-        return FrameBodies(self.buffer, chosen, self.qos, self.payload_fields)
+        buffer = self.buffer
+        if len(buffer) > _LARGE_BYTES:
+            buffer, chosen = _without_ballast(buffer, chosen)
+        return FrameBodies(buffer, chosen, self.qos, self.payload_fields)
 
     def topics(self) -> Sequence[bytes]:
         topics = self._topics
@@ -173,6 +178,41 @@ class FrameBodies:
     def _rows(self) -> Sequence[Row]:
         frames = self.frames
         return frames if isinstance(frames, list) else frames.tolist()
+
+
+def _without_ballast(buffer: bytes, frames: Frames) -> tuple[bytes, Frames]:
+    """A small part of a large buffer as a buffer of its own.
+
+    Selections wait in sessions and on links; a few events must not keep a whole read alive."""
+    if isinstance(frames, list):
+        if _BALLAST * sum(row[1] - row[0] for row in frames) > len(buffer):
+            return buffer, frames
+        rows: list[Row] = []
+        at = 0
+        for start, end, kind, topic, topic_end, properties, payload, number in frames:
+            by = at - start
+            rows.append(
+                (
+                    at,
+                    end + by,
+                    kind,
+                    topic + by,
+                    topic_end + by,
+                    properties + by,
+                    payload + by,
+                    number,
+                )
+            )
+            at += end - start
+        return b"".join([buffer[row[0] : row[1]] for row in frames]), rows
+    sizes = frames[:, k.END] - frames[:, k.START]
+    if _BALLAST * int(sizes.sum()) > len(buffer):
+        return buffer, frames
+    moved = frames.copy()
+    by_row = np.cumsum(sizes) - sizes - frames[:, k.START]
+    for column in (k.START, k.END, k.TOPIC, k.TOPIC_END, k.PROPERTIES, k.PAYLOAD):
+        moved[:, column] += by_row
+    return bytes(gathered(buffer, frames, 0)), moved
 
 
 def gathered(buffer: bytes, frames: k.Table, first_packet_id: int) -> memoryview:
