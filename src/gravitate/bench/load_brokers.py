@@ -17,6 +17,7 @@ import psutil
 from gravitate.bench.load_frames import publish
 from gravitate.bench.load_sockets import open_client, subscribe
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
+from gravitate.serve.network import free_ports
 from gravitate.serve.processes import Supervisor
 
 START_S_MAX = 30.0
@@ -54,15 +55,6 @@ class BrokerProcess:
         """Processor time used so far, in user and in system mode."""
         times = self._process.cpu_times()
         return float(times.user + times.system)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; held together so that they differ."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(s.getsockname()[1]) for s in held]
-    for sock in held:
-        sock.close()
-    return ports
 
 
 def mosquitto_path() -> str | None:

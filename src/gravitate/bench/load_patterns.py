@@ -9,7 +9,6 @@ whatever comes back, and measures each delivery from the moment before its write
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from gravitate.bench.load_frames import Bytes2D
 from gravitate.bench.load_sockets import STAMP, Publisher, Subscriber
 
 DRAIN_S_MAX = 5.0
+WAIT_S = 0.05
 PACKETS_PER_READ_MIN = 16
 GATHER_S = 0.0005
 """A stream whose reads bring few packets waits this long for more: a broker that writes one by
@@ -44,11 +44,6 @@ class Measured(msgspec.Struct, frozen=True):
     delays_ms: list[float] = []
 
 
-def _cpu_s() -> float:
-    times = os.times()
-    return times.user + times.system
-
-
 class _Meter:
     """Marks the end of the warm-up and of the measured part."""
 
@@ -59,7 +54,7 @@ class _Meter:
 
     def mark(self, subscribers: Sequence[Subscriber]) -> None:
         delivered = sum(subscriber.received for subscriber in subscribers)
-        self._marks.append((time.monotonic(), _cpu_s(), delivered))
+        self._marks.append((time.monotonic(), time.process_time(), delivered))
 
     @property
     def warm(self) -> bool:
@@ -136,7 +131,7 @@ def stream(
         for subscriber in subscribers:
             subscriber.flush()
         blocked = publisher.published < goal or publisher.mid_packet
-        ready = poll.poll(0.001 if blocked else 0.05)
+        ready = poll.poll(0.001 if blocked else WAIT_S)
         packets = 0
         for descriptor, _ in ready:
             packets += readers[descriptor]()
@@ -181,9 +176,12 @@ def rounds(
     warmup_s: float,
     seconds: float,
 ) -> Measured:
-    """Every publisher sends one, the next round begins when all have arrived."""
-    poll, readers = _reader(publishers, subscribers)
+    """Every publisher sends one, the next round begins when all have arrived.
+
+    The load generator waits for all of them at once: a broker that writes one by one would
+    otherwise keep it busy with waking up."""
     meter = _Meter(warmup_s, seconds)
+    give_up_at = meter.end + DRAIN_S_MAX
     number = 0
     while True:
         now = time.monotonic()
@@ -195,11 +193,14 @@ def rounds(
         number += 1
         for publisher in publishers:
             publisher.send_up_to(number)
-        missing = len(publishers) * (len(subscribers) + (1 if qos else 0))
-        while missing and time.monotonic() < meter.end + DRAIN_S_MAX:
-            for descriptor, _ in poll.poll(0.05):
-                missing -= readers[descriptor]()
-    poll.close()
+        wanted = number * len(publishers)
+        for subscriber in subscribers:
+            while subscriber.received < wanted and time.monotonic() < give_up_at:
+                subscriber.wait_for(wanted - subscriber.received)
+        for publisher in publishers if qos else ():
+            while publisher.acknowledged < number and time.monotonic() < give_up_at:
+                if not publisher.read():
+                    select.select([publisher.sock], [], [], WAIT_S)
     published = number * len(publishers)
     return meter.measured(published, published * len(subscribers), subscribers)
 

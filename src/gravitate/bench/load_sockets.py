@@ -8,6 +8,7 @@ here knows patterns of load or clocks.
 from __future__ import annotations
 
 import socket
+import struct
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from gravitate.bench import load_frames as frames
 
 RECEIVE_BUFFER_BYTES = 1 << 20
 HANDSHAKE_S_MAX = 10.0
+WAIT_US = 50_000
 STAMP = slice(-16, -8)
 """Where in a packet the time stamp of paced loads stands, in nanoseconds, big-endian."""
 
@@ -96,6 +98,7 @@ class Subscriber:
         "_rest",
         "_ring_rows",
         "_size",
+        "_waits",
         "misplaced",
         "received",
         "sock",
@@ -114,6 +117,7 @@ class Subscriber:
         self._buffer = buffer
         self._rest = b""
         self._size = 0
+        self._waits = False
         self._id_at = -1
         self._outgoing = _Outgoing(sock)
         self._acks = np.zeros((1 if qos else 0, frames.PUBACK_BYTES), np.uint8)
@@ -132,12 +136,28 @@ class Subscriber:
             self._acks[:, 1] = 2
         return True
 
-    def read(self) -> int:
+    def wait_for(self, packets: int) -> int:
+        """Take so many deliveries, or what has arrived after a while; how many were completed.
+
+        Waits in the operating system, which copies what arrives without waking the process."""
+        if not self._waits:
+            self._waits = True
+            wait = struct.pack("@ll", 0, WAIT_US)
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+        self.sock.setblocking(True)
+        try:
+            if not self._size:
+                return self.read()
+            return self.read(packets * self._size - len(self._rest), socket.MSG_WAITALL)
+        finally:
+            self.sock.setblocking(False)
+
+    def read(self, bytes_max: int = 0, flags: int = 0) -> int:
         """Take what has arrived; returns how many deliveries were completed by it."""
         view, rest = self._buffer.view, self._rest
         before = len(rest)
         try:
-            got = self.sock.recv_into(view[before:])
+            got = self.sock.recv_into(view[before:], bytes_max, flags)
         except BlockingIOError:
             return 0
         if not got:
