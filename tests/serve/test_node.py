@@ -141,6 +141,32 @@ def test_publishers_are_held_while_a_link_cannot_keep_up_and_go_on_afterwards(ru
     run(body)
 
 
+def test_what_a_full_connection_does_not_take_is_written_later_and_in_order(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gravitate.serve.connections.WRITE_BYTES_HIGH", 10_000)
+    monkeypatch.setattr("gravitate.serve.connections.WRITE_BYTES_LOW", 1_000)
+
+    async def body(lab: Any) -> None:
+        one, two = await lab.start(lab.chain(2))
+        subscriber = await lab.subscriber(two, "subscriber")
+        publisher = lab.Client(one, "publisher")
+        publisher.publish(b"first")
+        await lab.eventually(lambda: subscriber.payloads == [b"first"])
+        two.links.connection_of("b1")._transport.pause_reading()
+        sent = [b"%d" % number + bytes(200_000) for number in range(100)]
+        for payload in sent:
+            publisher.publish(payload)
+            await lab.eventually(lambda: publisher.accepted)
+        await lab.eventually(lambda: one.status().links[0].queue_bytes > 1_000_000)
+        two.links.connection_of("b1")._transport.resume_reading()
+        await lab.eventually(lambda: len(subscriber.payloads) == 101)
+        assert subscriber.payloads[1:] == sent
+        await lab.eventually(lambda: one.status().links[0].queue_bytes == 0)
+
+    run(body)
+
+
 def test_inputs_of_one_iteration_are_handled_together(run: Any) -> None:
     async def body(lab: Any) -> None:
         (node,) = await lab.start(lab.chain(1))

@@ -98,10 +98,11 @@ async def _serve(
             on_ready()
             stopping = loop.create_task(stop.wait())
             failing = loop.create_task(live.wait())
+            noting = loop.create_task(sink.note_round_trips(live.nodes.values()))
             await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
             failed = failing.done() and failing.exception() is not None
-            stopping.cancel()
-            failing.cancel()
+            for task in (stopping, failing, noting):
+                task.cancel()
     return 1 if failed else 0
 
 

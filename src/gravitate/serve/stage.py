@@ -338,7 +338,11 @@ async def _network_of(
             options=settings.options,
         ) as live:
             stage.live = live
-            yield
+            noting = asyncio.create_task(sink.note_round_trips(live.nodes.values()))
+            try:
+                yield
+            finally:
+                noting.cancel()
 
 
 def _check_faults(script: Script, processes: bool) -> None:

@@ -6,16 +6,20 @@ that names the network. Does not know what is written (`trace` does).
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
 
 import msgspec
 
 from gravitate.broker.observers import Observer
 from gravitate.config.network import Network, render
+from gravitate.serve.node import Node
 from gravitate.trace.manifest import RunManifest
 from gravitate.trace.writer import TraceWriter
+
+ROUND_TRIPS_NOTED_EVERY_S = 1.0
 
 
 class TraceSettings(msgspec.Struct, frozen=True):
@@ -49,6 +53,15 @@ class TraceSink:
 
     def observers(self, broker_id: str) -> Iterable[Observer]:
         return () if self._writer is None else (self._writer,)
+
+    async def note_round_trips(self, nodes: Collection[Node]) -> None:
+        """Keep the writer informed of what heartbeats measure, until cancelled."""
+        while self._writer is not None:
+            await asyncio.sleep(ROUND_TRIPS_NOTED_EVERY_S)
+            for node in nodes:
+                for link in node.broker.links:
+                    if link.rtt_s:
+                        self._writer.note_rtt(node.broker_id, link.peer, link.rtt_s)
 
     def __enter__(self) -> TraceSink:
         return self
