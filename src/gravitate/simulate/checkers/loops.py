@@ -23,7 +23,7 @@ class LoopChecker(Observer):
     """Remembers for every recent event which brokers it has been at, as bits."""
 
     def __init__(self, violations: Violations) -> None:
-        self._violations = violations
+        self.violations = violations
         self._bit: dict[str, int] = {}
         self._former_bits: dict[str, int] = {}
         """Of a broker's earlier incarnations."""
@@ -61,7 +61,7 @@ class LoopChecker(Observer):
         been = self._been
         publisher, incarnation = batch.publisher, batch.incarnation
         if broker in batch.covered[:-1] or len(batch.covered) > len(self._bit):
-            self._violations.add("loop", now, f"{batch!r} came to {broker} again")
+            self.violations.add("loop", now, f"{batch!r} came to {broker} again")
         former = self._former_bits.get(broker, 0)
         for counter in batch.counters:
             key = (publisher, incarnation, counter)
@@ -69,13 +69,13 @@ class LoopChecker(Observer):
             if mask & former:
                 self._excused.add(key)
             if mask & bit and key not in self._excused:
-                self._violations.add(
+                self.violations.add(
                     "loop", now, f"{publisher}#{incarnation} {counter} was at {broker} before"
                 )
             been[key] = mask | bit
         for goes_to in links:
             if came_from is not None and came_from in goes_to:
-                self._violations.add("loop", now, f"{batch!r} goes back to {came_from}")
+                self.violations.add("loop", now, f"{batch!r} goes back to {came_from}")
         if len(been) > EVENTS_MAX:
             for key in list(been)[: EVENTS_MAX // 2]:
                 del been[key]
