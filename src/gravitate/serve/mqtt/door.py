@@ -11,7 +11,7 @@ import msgspec
 
 from gravitate.serve.mqtt.connection import Connection, Host
 from gravitate.serve.mqtt.options import DoorOptions
-from gravitate.wire.mqtt.warm import warm_up
+from gravitate.serve.warm import warm_up
 
 
 class MqttDoor:
