@@ -8,7 +8,7 @@ Requests know nothing of what they are about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 Answer = Callable[[], None]
 
@@ -77,10 +77,23 @@ class Settlement:
         for request in self._close(peer, old):
             self.wait(request, peer, new)
 
-    def forget(self, peer: str, keep: Collection[int] = ()) -> None:
-        """Nothing will answer `peer`'s tokens any more, but for `keep`: they count as settled."""
-        for token in [t for t in self._waiting.get(peer, ()) if t not in keep]:
+    def forget(self, peer: str) -> None:
+        """Nothing will answer `peer`'s tokens any more: they count as settled."""
+        for token in list(self._waiting.get(peer, ())):
             self.answered(peer, token)
+
+    def renew(self, peer: str, current: set[int]) -> None:
+        """`peer` will answer nothing but `current`, the tokens of all that it was told anew.
+
+        Who waited for something else waits for all of these: what it asked for may have been
+        replaced by any of them."""
+        outdated = [token for token in self._waiting.get(peer, ()) if token not in current]
+        everything, all_settled = Request(), self.token(peer)
+        for token in sorted(current):
+            self.wait(everything, peer, token)
+        for token in outdated:
+            self.replace(peer, token, all_settled)
+        self.seal(everything, None, lambda: self.answered(peer, all_settled))
 
     def drop_answers(self, peer: str) -> None:
         """`peer` has forgotten what it asked."""

@@ -223,7 +223,7 @@ class ContentRouter:
             for id in list(neighbour.told):
                 told = table.subscriptions[id]
                 current.add(self._propagation.tell_subscription(table, peer, neighbour, told))
-        self._settlement.forget(peer, keep=current)
+        self._settlement.renew(peer, current)
         self._sync.advance()
 
     def forget(self, peer: str) -> None:
@@ -295,7 +295,9 @@ class ContentRouter:
             return
 
         def settled_here() -> None:
-            self._settling.pop(id, None)
+            # An id may be used again, and the request of its former bearer settle after that.
+            if id in self._settling and self._settling[id][0] is entry:
+                del self._settling[id]
             settled()
 
         if id not in self._settling or self._settling[id][0] is not entry:
