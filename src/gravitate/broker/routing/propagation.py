@@ -165,6 +165,8 @@ class Propagation:
                 for subscription in subscriptions.values():
                     if subscription.last_hop != peer:
                         self._enter(table, peer, neighbour, subscription)
+                        if not subscription.request.settled:
+                            self._await_coverer(peer, neighbour, subscription)
 
     def remove_advertisement(self, table: RoutingTable, entry: AdvertisementEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""

@@ -89,6 +89,8 @@ class DeliveryChecker(Observer):
         self._lives: dict[tuple[str, str], _Life] = {}
         self._pending: dict[tuple[Publisher, int], _Pending] = {}
         self._entered: dict[Publisher, int] = {}
+        self._again: set[tuple[Publisher, int]] = set()
+        """Events that entered more than once."""
         self.entered = 0
         self.entered_again = 0
         self.owed = 0
@@ -153,6 +155,7 @@ class DeliveryChecker(Observer):
         counters = batch.counters
         if counters[0] <= entered:
             indices = [n for n, counter in enumerate(counters) if counter > entered]
+            self._again.update((publisher, counter) for counter in counters if counter <= entered)
             self.entered_again += len(counters) - len(indices)
             if not indices:
                 return
@@ -214,7 +217,10 @@ class DeliveryChecker(Observer):
     def _note_first(
         self, life: _Life, publisher: Publisher, counter: int, batch: Batch, index: int
     ) -> None:
-        """Delivery to a subscription has started early: only certain if no other called for it."""
+        """Delivery to a subscription has started early: only certain if no other called for it,
+        and if it is not a copy that comes behind what its publisher did not send again."""
+        if (publisher, counter) in self._again:
+            return
         matching = self._matching(life, batch, index)
         if len(matching) == 1 and not self._did_match(life, batch, index):
             matching[0].first.setdefault(publisher, counter)
