@@ -61,6 +61,7 @@ def up(
         _show_addresses(network, network.brokers)
         output.say(f"network '{network.name}' is up; Ctrl-C ends it")
 
+    output.say(f"starting {len(network.brokers)} brokers ...")
     if processes:
         status = running.run_processes(network, settings, ready)
     else:
@@ -90,6 +91,7 @@ def broker(
         _show_addresses(network, [spec])
         output.say(f"broker '{broker_id}' is up; Ctrl-C ends it")
 
+    output.say(f"starting broker '{broker_id}' ...")
     raise typer.Exit(run_network(network, settings, [broker_id], ready))
 
 
