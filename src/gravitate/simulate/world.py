@@ -345,22 +345,18 @@ class World:
     def _carry_out(self, host: Host, effects: Sequence[e.Effect]) -> None:
         scheduler = self.scheduler
         for effect in effects:
-            kind = type(effect)
-            if kind is e.Send:
-                assert isinstance(effect, e.Send)
+            if type(effect) is e.Send:
                 pipe = host.pipes.get(effect.connection)
                 if pipe is not None:
                     if type(effect.frame) is Data:
                         self._data_frames += 1
                     arrival = pipe.arrival(effect.frame, scheduler.now)
                     scheduler.at(arrival, self._arrived, (pipe, effect.frame))
-            elif kind is e.Deliver:
-                assert isinstance(effect, e.Deliver)
+            elif type(effect) is e.Deliver:
                 attachment = host.attachments.get(effect.session)
                 if attachment is not None:
                     self._to_client(attachment, attachment.client.on_delivered, effect)
-            elif kind is e.SetTimer:
-                assert isinstance(effect, e.SetTimer)
+            elif type(effect) is e.SetTimer:
                 host.timers[effect.key] = effect.at
                 scheduler.at(
                     effect.at, self._fired, (host, host.incarnation, effect.key, effect.at)
