@@ -43,6 +43,10 @@ class Frontier:
         """The ids the neighbour is told, sorted."""
         return sorted(self._ids[f][0] for f in self._children)
 
+    def __contains__(self, filter: Filter) -> bool:
+        """Whether some member has this filter."""
+        return filter in self._ids
+
     def representative(self, filter: Filter) -> str:
         """The told id that stands for members with this filter."""
         return self._ids[self._parent.get(filter, filter)][0]

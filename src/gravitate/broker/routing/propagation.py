@@ -34,6 +34,8 @@ class Propagation:
         self._send = send
         self._keys = count()
         self._free_keys: list[int] = []
+        self._settling: dict[tuple[int, str], SubscriptionEntry] = {}
+        """By plane and id, subscriptions that may not have settled; those that have are weeded out in passing."""
         self._advertisement_of: dict[tuple[str, int], tuple[RoutingTable, AdvertisementEntry]] = {}
         """What the unsettled tokens of advertisements stand for."""
 
@@ -51,7 +53,7 @@ class Propagation:
     ) -> SubscriptionEntry:
         key = self._free_keys.pop() if self._free_keys else next(self._keys)
         entry = SubscriptionEntry(id, filter, last_hop, anchor, path, table.plane, key, destination)
-        table.subscriptions[id] = entry
+        table.subscriptions[id] = self._settling[table.plane, id] = entry
         table.matcher.add(key, filter, destination)
         if filter not in table.by_filter:
             table.by_filter[filter] = {}
@@ -135,12 +137,26 @@ class Propagation:
             self._send(peer, Unsubscribe(id, token, table.plane))
             if request is not None:
                 self._settlement.wait(request, peer, token)
+        if untold:
+            self._await_coverers(table, peer, neighbour)
+
+    def _await_coverers(self, table: RoutingTable, peer: str, neighbour: Neighbour) -> None:
+        """What stands for a subscription may have changed. One that has not settled waits for
+        what stands for it now, because what did before may be answered without it."""
+        for (plane, id), entry in list(self._settling.items()):
+            if plane != table.plane:
+                continue
+            if entry.request.settled or table.subscriptions.get(id) is not entry:
+                del self._settling[plane, id]
+            elif entry.last_hop != peer and entry.filter in neighbour.eligible:
+                self._await_coverer(peer, neighbour, entry)
 
     def _await_coverer(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """A covered subscription settles with the one that covers it."""
-        frontier = neighbour.frontiers[self._anchor_told(entry)]
-        token = neighbour.told[frontier.representative(entry.filter)]
-        self._settlement.wait(entry.request, peer, token)
+        frontier = neighbour.frontiers.get(self._anchor_told(entry))
+        if frontier is not None and entry.filter in frontier:
+            token = neighbour.told[frontier.representative(entry.filter)]
+            self._settlement.wait(entry.request, peer, token)
 
     def _anchor_told(self, entry: SubscriptionEntry) -> str:
         """With `delta = 1` every neighbour addresses this broker itself."""
