@@ -217,7 +217,7 @@ def paced(
     frame = frame[:1].copy()
     publisher = publisher_of(frame)
     by_descriptor = {s.sock.fileno(): s for s in subscribers}
-    descriptors = [publisher.sock.fileno(), *by_descriptor]
+    poll, _ = _reader([publisher], subscribers)
     meter = _Meter(warmup_s, seconds)
     clock = time.monotonic_ns
     delays_ms: list[float] = []
@@ -245,8 +245,8 @@ def paced(
             due += 1.0 / rate_per_s
             continue
         # select, because epoll in Python rounds its timeout up to whole milliseconds.
-        ready = select.select(descriptors, [], [], max(0.0, due - now))[0]
-        for descriptor in ready:
+        select.select([poll], [], [], max(0.0, due - now))
+        for descriptor, _ in poll.poll(0):
             receiver = by_descriptor.get(descriptor)
             if receiver is None:
                 publisher.read()
@@ -256,4 +256,5 @@ def paced(
             assert receiver.stamps is not None
             delays_ms.extend((arrived - stamp) / 1e6 for stamp in receiver.stamps)
             receiver.stamps.clear()
+    poll.close()
     return meter.measured(published, published * len(subscribers), subscribers, delays_ms)

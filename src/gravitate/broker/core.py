@@ -116,7 +116,9 @@ class Broker:
     def handle(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Take a batch of inputs, in order; what is to be done about them."""
         assert not self.stopped, f"{self.broker_id} has stopped"
-        self._begin(now)
+        context = self._context
+        context.now = now
+        context.effects = []
         for input in inputs:
             self._take(input)
         return self._end()

@@ -124,12 +124,13 @@ class Dispatch:
         """Deliver to many sessions; what they have in common is found out once."""
         publisher = (batch.publisher, batch.incarnation)
         first, last = batch.counters[0], batch.counters[-1]
+        batch_qos = batch.qos
         for session, qos, no_local in sessions:
             if no_local and came_from is None and session.id == batch.publisher:
                 continue
             if not session.saw(publisher, first, last):
                 self._deliver(session, batch, qos)
-            elif (qos and batch.qos) or session.congested or session.waiting:
+            elif (qos and batch_qos) or session.congested or session.waiting:
                 self._offer(session, batch, qos)
             else:
                 self.hand_over(session, batch, 0, 0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
@@ -250,7 +250,7 @@ class Node:
             effects = self.broker.handle(inputs, self.now())
             self.inputs_handled += len(inputs)
             self.batches_handled += 1
-            self._carry_out(effects)
+            self._carry_out(effects, at_once=len(inputs) == 1)
         except Exception as error:
             self._fail(error)
         finally:
@@ -262,8 +262,14 @@ class Node:
         self._ended = True
         self._closing = self._loop.create_task(self.close())
 
-    def _carry_out(self, effects: Iterable[Effect]) -> None:
+    def _carry_out(self, effects: Sequence[Effect], at_once: bool = False) -> None:
+        """Buffer what effects bring for each connection and write it, links first.
+
+        What follows from a single input brings a client hardly ever more than one thing, so it
+        may be written as it comes: the first of many clients need not wait for the last."""
         clients = self._clients
+        if at_once and effects and type(effects[-1]) is Send:
+            at_once = False
         touched: dict[ClientConnection, None] = {}
         for effect in effects:
             # The most frequent first.
@@ -272,7 +278,10 @@ class Node:
                     client = clients.get(effect.session)
                     if client is not None:
                         client.deliver(effect.batch, effect.qos, effect.sequence)
-                        touched[client] = None
+                        if at_once:
+                            client.flush()
+                        else:
+                            touched[client] = None
                 case Accept():
                     client = clients.get(effect.session)
                     if client is not None:

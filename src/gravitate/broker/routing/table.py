@@ -11,6 +11,7 @@ Invariants, for every neighbour N and with `last_hop(s) != N`:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from gravitate.broker.routing.frontier import Frontier
 from gravitate.broker.settlement import Request
@@ -18,6 +19,8 @@ from gravitate.matching.matcher import Matcher
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import Filter
 
+TOPICS_KNOWN_MAX = 100_000
+_TOPIC_ALONE = frozenset((TOPIC,))
 LOCAL = None
 """Last hop of what came from a client of this broker."""
 
@@ -108,33 +111,36 @@ class RoutingTable:
         self.unsettled: dict[tuple[str, int], Counter[str]] = {}
         """Per publisher: neighbours on which an advertisement of its has not settled."""
         self.matcher = Matcher()
-        self._by_topic: dict[str | bytes, tuple[int, ...]] = {}
-        """Answers by topic while no filter asks for more. Invalidated by: any change of the
-        matcher (its version)."""
+        self._by_topic: dict[str | bytes, tuple[int, ...]] | None = None
+        """Answers by topic; None while a filter asks for more than the topic. Invalidated by: any
+        change of the matcher (its version)."""
         self._by_topic_version = -1
 
     def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
         """Per event of the batch, the sorted destinations of the matching entries."""
         matcher = self.matcher
-        wanted = matcher.attributes
-        if not wanted or (len(wanted) == 1 and TOPIC in wanted):
-            return self._destinations_by_topic(batch)
-        return matcher.match(batch.bodies.attributes(wanted))
-
-    def _destinations_by_topic(self, batch: Batch) -> list[tuple[int, ...]]:
-        matcher = self.matcher
-        if self._by_topic_version != matcher.version or len(self._by_topic) > 100_000:
-            self._by_topic = {}
+        if self._by_topic_version != matcher.version:
             self._by_topic_version = matcher.version
+            self._by_topic = {} if matcher.attributes <= _TOPIC_ALONE else None
         known = self._by_topic
+        if known is None:
+            return matcher.match(batch.bodies.attributes(matcher.attributes))
         topics = batch.bodies.topics()
         try:
             return [known[topic] for topic in topics]
         except KeyError:
-            new = list(dict.fromkeys(topic for topic in topics if topic not in known))
-        events = [{TOPIC: topic if isinstance(topic, str) else topic.decode()} for topic in new]
-        known.update(zip(new, matcher.match(events), strict=True))
+            self._learn(topics, known)
         return [known[topic] for topic in topics]
+
+    def _learn(
+        self, topics: Sequence[str | bytes], known: dict[str | bytes, tuple[int, ...]]
+    ) -> None:
+        """Find the answers for the topics that are not known."""
+        if len(known) > TOPICS_KNOWN_MAX:
+            known.clear()
+        new = list(dict.fromkeys(topic for topic in topics if topic not in known))
+        events = [{TOPIC: topic if isinstance(topic, str) else topic.decode()} for topic in new]
+        known.update(zip(new, self.matcher.match(events), strict=True))
 
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
         """`peer` was sent the advertisement under `token` (again)."""

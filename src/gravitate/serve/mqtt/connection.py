@@ -136,9 +136,12 @@ class Connection(asyncio.Protocol):
         if not data:
             return
         try:
-            position = 0 if self._admission is not None else self._opened(data)
             if self._admission is not None:
-                position = self._take(data, position)
+                position = self._take(data, 0)
+            else:
+                position = self._opened(data)
+                if self._admission is not None:
+                    position = self._take(data, position)
             if position < len(data) and not self._closing:
                 self._inbox.keep(data, position, self._size_max)
         except MqttError as error:
