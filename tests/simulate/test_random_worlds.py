@@ -59,5 +59,5 @@ def test_a_checker_that_is_robbed_of_a_delivery_speaks() -> None:
         else:
             deliver(broker, session, batch, qos, now)  # type: ignore[arg-type]
 
-    world.deliveries.on_delivered = rob  # type: ignore[method-assign,assignment]
+    world.deliveries.on_delivered = rob  # type: ignore[method-assign]
     assert any("loss" in violation for violation in world.run().violations)
