@@ -30,6 +30,7 @@ from gravitate.broker.messages import (
     Unsubscribe,
 )
 from gravitate.errors import LocalProtocolError, PeerError
+from gravitate.model.canonical import any_of
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 from gravitate.wire.mqtt.bodies import FrameBodies
@@ -41,10 +42,11 @@ scalars = st.floats(allow_nan=False) | st.text(max_size=8) | st.booleans()
 predicates = st.one_of(
     st.builds(Predicate, names, st.sampled_from([Op.EQ, Op.NE]), scalars),
     st.builds(Predicate, names, st.just(Op.IN), st.lists(scalars, max_size=3).map(tuple)),
-    st.builds(Predicate, names, st.sampled_from([Op.PREFIX, Op.TOPIC]), st.text(max_size=8)),
+    st.builds(Predicate, names, st.just(Op.PREFIX), st.text(max_size=8)),
+    st.builds(Predicate, names, st.just(Op.TOPIC), st.sampled_from(["a", "a/+", "a/#"])),
     st.builds(Predicate, names, st.sampled_from([Op.EXISTS, Op.MISSING]), st.none()),
 )
-filters = st.builds(Filter, st.lists(st.lists(predicates, max_size=3).map(tuple)).map(tuple))
+filters = st.lists(st.lists(predicates, max_size=3), max_size=3).map(any_of)
 
 
 @st.composite
@@ -296,13 +298,18 @@ def test_bodies_that_are_no_bytes_are_our_own_mistake() -> None:
         Predicate("x", Op.IN, 5.0),
         Predicate("x", Op.LIKE, None),
         Predicate("x", Op.LT, ("a",)),
-        Predicate("x", Op.EXISTS, 1.0),
+        Predicate("x", Op.LT, True),
+        Predicate("x", Op.EQ, float("nan")),
+        Predicate("x", Op.LIKE, "ends with its escape\\"),
+        Predicate("x", Op.TOPIC, "a/#/b"),
+        Predicate("", Op.EQ, 1.0),
     ],
 )
-def test_an_operand_that_does_not_fit_its_operator_is_refused(predicate: Predicate) -> None:
+def test_a_predicate_that_cannot_be_meant_is_refused(predicate: Predicate) -> None:
     frame = Data(1, 0, [Subscribe("s", Filter(((predicate,),)), "b", (), 1)])
-    with pytest.raises(PeerError, match="operator"):
+    with pytest.raises(PeerError, match="a filter that cannot be meant") as caught:
         FrameDecoder().feed(wire_bytes(frame))
+    assert caught.value.name == MALFORMED
 
 
 def test_an_unknown_operator_is_refused() -> None:

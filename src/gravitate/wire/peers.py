@@ -51,9 +51,10 @@ from gravitate.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from gravitate.errors import LocalProtocolError, PeerError, RemoteProtocolError
+from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
+from gravitate.model.canonical import checked
 from gravitate.model.events import Batch
-from gravitate.model.filters import Filter, Op
+from gravitate.model.filters import Filter
 from gravitate.wire.mqtt.bodies import FrameBodies
 from gravitate.wire.mqtt.codes import V5
 from gravitate.wire.mqtt.kernels import PUBLISH_0, PUBLISH_1
@@ -297,7 +298,7 @@ def _decode_data_frame(content: memoryview) -> Data:
             messages.append(Publications([_batch_of(batch, bodies) for batch in message.batches]))
         else:
             if type(message) is Subscribe or type(message) is Advertise:
-                _check_filter(message.filter)
+                message = msgspec.structs.replace(message, filter=_accepted(message.filter))
             messages.append(message)  # type: ignore[arg-type]
     bodies.finish()
     return Data(header.sequence, header.acknowledged, messages)
@@ -370,27 +371,9 @@ class _BodyReader:
             raise PeerError(MALFORMED, f"{left} bodies that belong to no batch")
 
 
-_OPERAND_TYPES: Final[dict[Op, tuple[type, ...]]] = {
-    Op.EQ: (float, str, bool),
-    Op.NE: (float, str, bool),
-    Op.LT: (float, str),
-    Op.LE: (float, str),
-    Op.GT: (float, str),
-    Op.GE: (float, str),
-    Op.IN: (tuple,),
-    Op.NOT_IN: (tuple,),
-    Op.EXISTS: (type(None),),
-    Op.MISSING: (type(None),),
-}
-
-
-def _check_filter(filter: Filter) -> None:
-    """A predicate whose operand does not fit its operator would fail later, far from its origin."""
-    for conjunction in filter.conjunctions:
-        for predicate in conjunction:
-            if not isinstance(predicate.operand, _OPERAND_TYPES.get(predicate.op, (str,))):
-                raise PeerError(
-                    MALFORMED,
-                    f"operator {predicate.op.value!r} on {predicate.attribute!r} "
-                    f"with operand {predicate.operand!r}",
-                )
+def _accepted(filter: Filter) -> Filter:
+    """A bad operand or pattern would fail later, inside the broker and far from its origin."""
+    try:
+        return checked(filter)
+    except FilterError as error:
+        raise PeerError(MALFORMED, f"a filter that cannot be meant: {error}") from None
