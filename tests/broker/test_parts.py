@@ -94,6 +94,8 @@ def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:
         (["a/b/c", "a/b/d"], "a/b"),
         (["a/b", "a/b/c"], "a/b"),
         (["ab/c", "abc/d"], ""),
+        (["a", "a-1", "a/b"], ""),
+        (["x/a", "x/a.b", "x/a/b"], "x"),
         (["a", "b"], ""),
         (["$SYS/a", "$SYS/b"], ""),
     ],

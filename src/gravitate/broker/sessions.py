@@ -21,6 +21,9 @@ from gravitate.model.covering import intersects
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
+TOPICS_REMEMBERED_MAX = 100_000
+"""Topics of one publisher known to be advertised, before the memory of them is emptied."""
+
 
 class LocalSubscription:
     """A subscription of a client of this broker, and the destination that stands for it."""
@@ -171,6 +174,8 @@ class Session:
         topics = batch.bodies.topics()
         if known.issuperset(topics):
             return []
+        if len(known) > TOPICS_REMEMBERED_MAX:
+            known.clear()
         unknown: list[str] = []
         for key in topics:
             if key not in known:
@@ -201,7 +206,9 @@ def topic_is(topic: str) -> Filter:
 
 def common_levels(topics: list[str]) -> str:
     """The topic levels that all topics begin with; empty when they share none."""
-    first, last = min(topics).split("/"), max(topics).split("/")
+    levels = [topic.split("/") for topic in topics]
+    # Whatever the first and the last of sorted lists begin with, all between them do.
+    first, last = min(levels), max(levels)
     shared = 0
     while shared < min(len(first), len(last)) and first[shared] == last[shared]:
         shared += 1
