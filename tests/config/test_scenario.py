@@ -104,6 +104,10 @@ for_s = 0.1
     ("text", "line", "said"),
     [
         ('name = "x"\nduration_s = -1.0\n' + NETWORK, 2, "'duration_s' is -1"),
+        ('name = "x"\nduration_s = inf\n' + NETWORK, 2, "'duration_s' is inf"),
+        ('name = "x"\nduration_s = nan\n' + NETWORK, 2, "'duration_s' is nan"),
+        (HEAD + NETWORK + "latency_ms = [0.0, inf]\n", 7, "the smallest and the largest"),
+        (HEAD + NETWORK + "[workload]\nrate_msgs_per_s = inf\n", 8, "a number above 0"),
         (HEAD + NETWORK + "colour = 1\n", 7, "unknown key 'colour'"),
         (HEAD + '[network]\nshape = "blob"\nbrokers = 3\n', 4, "unknown shape 'blob'"),
         (HEAD + NETWORK + "latency_ms = [9.0, 5.0]\n", 7, "the smallest and the largest"),
@@ -162,7 +166,15 @@ for_s = 0.1
             + NETWORK
             + '[[faults]]\nkind = "restart"\nbroker = "b01"\nat_s = 1.0\nfor_s = 0.0\n',
             7,
-            "'for_s' above 0",
+            "'for_s' above 0; this one has 1 and 0",
+        ),
+        (
+            HEAD
+            + NETWORK
+            + '[[faults]]\nkind = "delay"\nbetween = ["b01", "b02"]\nat_s = 1.0\nfor_s = 1.0\n'
+            + "extra_ms = -5.0\n",
+            12,
+            "'extra_ms' is -5",
         ),
     ],
 )

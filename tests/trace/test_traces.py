@@ -175,9 +175,11 @@ def test_a_corrupt_file_is_refused_by_name(tmp_path: Path) -> None:
         reader.read(tmp_path, "hops")
 
 
-def test_an_unknown_table_or_directory_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_table_column_or_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown table 'hop': write one of publications, hops"):
         reader.read(tmp_path, "hop")
+    with pytest.raises(InputError, match="table 'hops' has no column 'hop': write some of publis"):
+        reader.read(tmp_path, "hops", ["hop"])
     with pytest.raises(FileError, match="not a directory with traces"):
         reader.read(tmp_path / "none", "hops")
 

@@ -40,6 +40,7 @@ The same file and seed give the same script, always.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from importlib import resources
@@ -144,7 +145,7 @@ def _network(document: Document, choice: NetworkChoice, folder: Path, seed: int)
             )
         return network_file.load(folder / choice.file)
     low_ms, high_ms = choice.latency_ms
-    if not 0.0 <= low_ms <= high_ms:
+    if not 0.0 <= low_ms <= high_ms < math.inf:
         raise document.error(
             f"'latency_ms' is [{low_ms:g}, {high_ms:g}], which is not accepted: "
             "write the smallest and the largest, from 0",
@@ -165,7 +166,7 @@ def _network(document: Document, choice: NetworkChoice, folder: Path, seed: int)
 
 def _check_figures(document: Document, scenario: Scenario) -> None:
     for name, value in (("seed", scenario.seed), ("duration_s", scenario.duration_s)):
-        if value < 0:
+        if not 0 <= value < math.inf:
             raise document.error(f"'{name}' is {value:g}: write a number from 0", name)
     if not 0.0 < scenario.trace.sampling <= 1.0:
         raise document.error(
@@ -189,7 +190,7 @@ def _check_figures(document: Document, scenario: Scenario) -> None:
         raise document.error(
             "subscribers follow publishers: write at least 1 publisher", "workload", "publishers"
         )
-    if workload.rate_msgs_per_s <= 0:
+    if not 0 < workload.rate_msgs_per_s < math.inf:
         raise document.error(
             f"'rate_msgs_per_s' is {workload.rate_msgs_per_s:g}: write a number above 0",
             "workload",
@@ -245,9 +246,19 @@ def _check_faults(
     links = {frozenset(link.between) for link in network.links}
     brokers = {broker.id for broker in network.brokers}
     for index, fault in enumerate(scenario.faults):
-        if fault.at_s < 0 or fault.for_s <= 0:
+        if not (0 <= fault.at_s < math.inf and 0 < fault.for_s < math.inf):
             raise document.error(
-                "a fault starts at 'at_s' from 0 and lasts 'for_s' above 0", "faults", index
+                f"a fault starts at 'at_s' from 0 and lasts 'for_s' above 0; this one has "
+                f"{fault.at_s:g} and {fault.for_s:g}",
+                "faults",
+                index,
+            )
+        if isinstance(fault, DelayLink) and not 0 <= fault.extra_ms < math.inf:
+            raise document.error(
+                f"'extra_ms' is {fault.extra_ms:g}: write a number from 0",
+                "faults",
+                index,
+                "extra_ms",
             )
         match fault:
             case CutLink() | DelayLink() if frozenset(fault.between) not in links:

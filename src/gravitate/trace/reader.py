@@ -16,15 +16,24 @@ from gravitate.errors import FileError, InputError
 from gravitate.trace.schemas import TABLES
 
 
-def files(directory: str | Path, table: str) -> list[Path]:
-    """The complete files of a table, sorted by name."""
+def _schema(table: str) -> pa.Schema:
     if table not in TABLES:
         raise InputError(f"unknown table '{table}': write one of {', '.join(TABLES)}")
+    return TABLES[table]
+
+
+def files(directory: str | Path, table: str) -> list[Path]:
+    """The complete files of a table, sorted by name."""
+    _schema(table)
     return sorted((Path(directory) / table).glob("part-*.parquet"))
 
 
 def read(directory: str | Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
     """All rows of a table (or the named columns); empty when nothing was written."""
+    for name in columns or ():
+        if name not in _schema(table).names:
+            known = ", ".join(_schema(table).names)
+            raise InputError(f"table '{table}' has no column '{name}': write some of {known}")
     found = [read_file(path, table, columns) for path in files(directory, table)]
     if found:
         return pa.concat_tables(found)
