@@ -162,10 +162,10 @@ def test_mistakes_are_found_where_they_are_made() -> None:
             with pytest.raises(MqttError, match="shared subscriptions") as caught:
                 await one.subscribe("$share/g/t")
             assert caught.value.reason_code == ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-            for topic in ("a/+", "#", "$SYS/x"):
-                with pytest.raises(LocalProtocolError):
+            for topic in ("a/+", "#", "$SYS/x", ""):
+                with pytest.raises(LocalProtocolError, match="cannot publish on"):
                     await one.publish(topic)
-            with pytest.raises(LocalProtocolError):
+            with pytest.raises(LocalProtocolError, match="QoS 2: 0 and 1 are offered"):
                 await one.publish("t", qos=2)
             with pytest.raises(LocalProtocolError, match="1000"):
                 await one.publish("t", b"x" * 1000)

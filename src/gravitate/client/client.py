@@ -249,8 +249,13 @@ class Client:
         connection = self._connection
         if connection is None or not self._may_send(connection, qos):
             raise LocalProtocolError("no connection, or too many publications unacknowledged")
-        if qos not in (0, 1) or topic.startswith("$") or "+" in topic or "#" in topic:
-            raise LocalProtocolError(f"cannot publish on {topic!r} at QoS {qos}")
+        if qos not in (0, 1):
+            raise LocalProtocolError(f"cannot publish at QoS {qos}: 0 and 1 are offered")
+        if not topic or topic.startswith("$") or "+" in topic or "#" in topic:
+            raise LocalProtocolError(
+                f"cannot publish on {topic!r}: a topic has at least one character, no wildcard "
+                "and no $ at its beginning"
+            )
         told: Properties = dict(properties or {})
         if attributes:
             pairs = tuple((name, as_text(value)) for name, value in attributes.items())
