@@ -132,9 +132,6 @@ def test_large_tables_with_churn_answer_as_the_semantics_do(seed: int) -> None:
     assert sum(map(len, wanted)) > 100
     for answers in answers_of_all_paths(matcher, batch):
         assert answers == wanted
-    ends, flat = matcher.match_arrays(batch)
-    assert flat.tolist() == [destination for answer in wanted for destination in answer]
-    assert ends.tolist() == [sum(map(len, wanted[: i + 1])) for i in range(len(wanted))]
 
 
 def test_removed_filters_leave_their_room_to_new_ones() -> None:

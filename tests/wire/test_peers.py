@@ -126,7 +126,7 @@ def _plain_message(message: Message) -> object:
 def _content(batch: Batch) -> list[bytes]:
     bodies = batch.bodies
     assert isinstance(bodies, FrameBodies)
-    return [bytes(bodies.select([i]).to_bytes()) for i in range(len(bodies))]
+    return [b"".join(bodies.select([i]).spans()) for i in range(len(bodies))]
 
 
 def wire_bytes(frame: Frame) -> bytes:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from gravitate.matching import arena as arenas
 from gravitate.matching import batches, layout, placing, rearranging, searching
@@ -100,15 +99,6 @@ class Matcher:
         for start in range(0, len(events), at_once):
             self._match_many(events[start : start + at_once], answers)
         return answers
-
-    def match_arrays(
-        self, events: Sequence[Attributes]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """The answers of `match` in one array, with where each event's part of it ends."""
-        answers = self.match(events)
-        ends = np.cumsum([len(answer) for answer in answers], dtype=np.int64)
-        flat = [destination for answer in answers for destination in answer]
-        return ends, np.array(flat, np.int32)
 
     def _match_one(self, event: Attributes) -> tuple[int, ...]:
         arena = self._arena

@@ -1,4 +1,4 @@
-"""MQTT topic names and topic filters: what is valid, what matches, covers and intersects.
+"""MQTT topic filters: what is valid, what matches, covers and intersects.
 
 A topic is a sequence of levels between slashes. In a filter `+` stands for one level and a
 final `#` for any number of levels, the parent included; a filter that starts with a wildcard
@@ -23,33 +23,24 @@ WILDCARD_CHARACTERS_MAX: Final = 4096
 Levels = tuple[str, ...]
 
 
-def _refuse_common(kind: str, text: str) -> None:
+def _refuse_unwritable(text: str) -> None:
     if not text:
-        raise FilterError(f"a {kind} must not be empty", text, 1)
+        raise FilterError("a topic filter must not be empty", text, 1)
     if "\0" in text:
-        raise FilterError(f"a {kind} must not contain NUL", text, text.index("\0") + 1)
+        raise FilterError("a topic filter must not contain NUL", text, text.index("\0") + 1)
     try:
         size_bytes = len(text.encode())
     except UnicodeEncodeError as error:
-        raise FilterError(f"a {kind} must be valid Unicode", text, error.start + 1) from None
+        raise FilterError("a topic filter must be valid Unicode", text, error.start + 1) from None
     if size_bytes > TOPIC_BYTES_MAX:
-        raise FilterError(f"a {kind} has at most {TOPIC_BYTES_MAX} bytes, this has {size_bytes}")
-
-
-def topic_name(text: str) -> str:
-    """The text itself when it may be published to."""
-    _refuse_common("topic name", text)
-    for column, character in enumerate(text, 1):
-        if character in "+#":
-            raise FilterError(
-                f"a topic name must not contain the wildcard {character}", text, column
-            )
-    return text
+        raise FilterError(
+            f"a topic filter has at most {TOPIC_BYTES_MAX} bytes, this has {size_bytes}"
+        )
 
 
 def topic_pattern(text: str) -> str:
     """The text itself when it is a valid topic filter."""
-    _refuse_common("topic filter", text)
+    _refuse_unwritable(text)
     if "+" not in text and "#" not in text:
         return text
     if len(text) > WILDCARD_CHARACTERS_MAX:
@@ -122,19 +113,6 @@ def topic_matcher(pattern: str) -> Callable[[str], bool]:
         return not (hides_dollar and topic.startswith("$"))
 
     return levels_match
-
-
-def topic_matches(pattern: str, topic: str) -> bool:
-    """Whether a topic matches a valid topic filter."""
-    levels, parts = _levels(pattern), topic.split("/")
-    if levels[0] == "+" and topic.startswith("$"):
-        return False
-    for index, level in enumerate(levels):
-        if level == "#":
-            return True
-        if index == len(parts) or level not in ("+", parts[index]):
-            return False
-    return len(levels) == len(parts)
 
 
 def topic_covers(wide: str, narrow: str) -> bool:

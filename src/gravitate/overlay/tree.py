@@ -93,14 +93,6 @@ def path(near: Neighbours, start: str, end: str) -> list[str] | None:
     return None
 
 
-def is_tree(brokers: Iterable[str], links: Sequence[Link]) -> bool:
-    """Whether the links join all brokers without a cycle."""
-    order = list(brokers)
-    return len(links) == len(order) - 1 and len(reach(neighbours(order, links), order[0])) == len(
-        order
-    )
-
-
 def diameter_hops(near: Neighbours) -> int:
     """The longest way in a tree, in links: the farthest from the farthest of any broker."""
     if not near:
