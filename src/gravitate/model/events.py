@@ -197,5 +197,7 @@ class Batch:
             self.predecessors,
         )
 
-    def ids(self) -> list[EventId]:
-        return [EventId(self.publisher, self.incarnation, counter) for counter in self.counters]
+    def hops_at(self, broker: str) -> int:
+        """The links behind the events at `broker`, whether or not it has stepped them yet."""
+        covered = self.covered
+        return len(covered) - 1 if covered and covered[-1] == broker else len(covered)

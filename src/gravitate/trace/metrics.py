@@ -85,7 +85,7 @@ class Metrics(Observer):
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         delay_s = now - batch.published_at
-        hops = batch.covered.index(broker) if broker in batch.covered else len(batch.covered)
+        hops = batch.hops_at(broker)
         if len(batch.counters) == 1:
             self._delays_s.append(delay_s)
             self._hops.append(hops)

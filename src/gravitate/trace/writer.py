@@ -131,7 +131,7 @@ class TraceWriter(Observer):
                 broker,
                 now,
                 came_from,
-                _links_behind(broker, batch),
+                batch.hops_at(broker),
             ),
             (counters, map(len, local), map(tuple, links)),
         )
@@ -146,7 +146,7 @@ class TraceWriter(Observer):
         counters = batch.counters
         if count < len(counters):
             counters = [counters[i] for i in positions]
-        delay_s, hops = now - batch.published_at, _links_behind(broker, batch)
+        delay_s, hops = now - batch.published_at, batch.hops_at(broker)
         self._deliveries.append(
             count,
             (batch.publisher, batch.incarnation, broker, now, session, delay_s, hops, qos),
@@ -258,9 +258,3 @@ class TraceWriter(Observer):
         self._link_rows.append(broker, peer, now, state, events, size_bytes, rtt_s)
         if self._link_rows.rows >= self._rows_per_group:
             self._write("links")
-
-
-def _links_behind(broker: str, batch: Batch) -> int:
-    """The links a batch has come along; the path it covered may or may not end with `broker`."""
-    covered = batch.covered
-    return len(covered) - 1 if covered and covered[-1] == broker else len(covered)
