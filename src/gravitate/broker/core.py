@@ -131,10 +131,12 @@ class Broker:
         context = self._context
         if self.dispatch.overloaded:
             self.clients.close_overloaded()
-        self.dispatch.flush()
+        if self.dispatch.outgoing:
+            self.dispatch.flush()
         if self._congestion.changed():
             self.clients.network_congested(self._congestion.holding)
-        self.links.flush(context.now)
+        if self.links.touched:
+            self.links.flush(context.now)
         if self._stopping and self.links.emptied():
             self._stop()
         return context.effects

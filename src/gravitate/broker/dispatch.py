@@ -30,7 +30,7 @@ class Dispatch:
         self._router = router
         self._destinations = destinations
         self._links = links
-        self._outgoing: dict[str, list[Batch]] = {}
+        self.outgoing: dict[str, list[Batch]] = {}
         """Batches for neighbours, of this call. A control message does not overtake them."""
         self.overloaded: dict[str, Session] = {}
         """Sessions that have fallen too far behind in this call."""
@@ -42,15 +42,15 @@ class Dispatch:
 
     def send_control(self, peer: str, message: Control) -> None:
         """Queue a control message behind the publications that precede it."""
-        if peer in self._outgoing:
-            self._links.send(peer, Publications(self._outgoing.pop(peer)))
+        if peer in self.outgoing:
+            self._links.send(peer, Publications(self.outgoing.pop(peer)))
         self._links.send(peer, message)
 
     def flush(self) -> None:
         """Queue the publications of this call on their links."""
-        for peer, batches in self._outgoing.items():
+        for peer, batches in self.outgoing.items():
             self._links.send(peer, Publications(batches))
-        self._outgoing.clear()
+        self.outgoing.clear()
 
     # Routing -------------------------------------------------------------------------------
 
@@ -109,9 +109,9 @@ class Dispatch:
 
     def _forward(self, peer: str, batch: Batch) -> None:
         self.events_forwarded += len(batch.counters)
-        waiting = self._outgoing.get(peer)
+        waiting = self.outgoing.get(peer)
         if waiting is None:
-            self._outgoing[peer] = [batch]
+            self.outgoing[peer] = [batch]
         else:
             waiting.append(batch)
 

@@ -113,7 +113,7 @@ class LinkTable:
         self._keep = keep
         """Makes publications fit for a neighbour that has forgotten everything."""
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
-        self._touched: dict[str, Link] = {}
+        self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
         self.queued_events = 0
@@ -142,11 +142,11 @@ class LinkTable:
         link.tail.push(message)
         if type(message) is Publications:
             self._queue(link, message, 1)
-        self._touched[peer] = link
+        self.touched[peer] = link
 
     def flush(self, now: float) -> None:
         """Everything queued goes out, one frame a link; acknowledgements ride along."""
-        for link in self._touched.values():
+        for link in self.touched.values():
             if link.state is not LinkState.UP:
                 continue
             tail, sent = link.tail, link.sent
@@ -163,7 +163,7 @@ class LinkTable:
                 link.acknowledge_timer = True
                 at = now + self._options.acknowledge_after_s
                 self._emit(SetTimer(f"link:acknowledge:{link.peer}", at))
-        self._touched.clear()
+        self.touched.clear()
 
     def emptied(self) -> bool:
         """No publication that was sent is unacknowledged; whoever comes back is told the rest
@@ -179,7 +179,7 @@ class LinkTable:
         for link in self._links.values():
             if link.state is LinkState.UP:
                 self._emit(Send(link.peer, link.connection, Draining()))
-                self._touched[link.peer] = link
+                self.touched[link.peer] = link
 
     # Inputs --------------------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class LinkTable:
                 self._reset(link, hello)
             if self.draining:
                 self._emit(Send(link.peer, link.connection, Draining()))
-            self._touched[link.peer] = link
+            self.touched[link.peer] = link
 
     def _resume(self, link: Link, hello: Hello, now: float) -> None:
         if hello.received > link.tail.last:
@@ -357,7 +357,7 @@ class LinkTable:
             except PeerError as error:
                 self._refuse(link, error.name, str(error), now)
                 return
-        self._touched[link.peer] = link
+        self.touched[link.peer] = link
 
     def _acknowledged(self, link: Link, number: int, now: float) -> None:
         if number > link.tail.last:

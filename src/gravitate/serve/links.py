@@ -70,7 +70,7 @@ class PeerLinks:
         self._strangers: dict[PeerConnection, asyncio.TimerHandle] = {}
         self._closing: set[PeerConnection] = set()
         self._dials: set[asyncio.Task[None]] = set()
-        self._touched: dict[PeerConnection, None] = {}
+        self.touched: dict[PeerConnection, None] = {}
         self._offences: dict[tuple[str, str, str], int] = {}
         self._server: asyncio.Server | None = None
         self._drained: asyncio.Future[None] | None = None
@@ -98,14 +98,13 @@ class PeerLinks:
         link = self._connections.get(connection)
         if link is not None:
             link.send(frame)
-            self._touched[link] = None
+            self.touched[link] = None
 
     def flush(self) -> None:
         """One write per connection that something was sent on."""
-        if self._touched:
-            touched, self._touched = self._touched, {}
-            for link in touched:
-                link.flush()
+        touched, self.touched = self.touched, {}
+        for link in touched:
+            link.flush()
 
     def close(self, connection: int, reason: str) -> None:
         """The broker gives the connection up; it is told nothing more of it."""
@@ -279,7 +278,7 @@ class PeerLinks:
         silence = self._strangers.pop(connection, None)
         if silence is not None:
             silence.cancel()
-        self._touched.pop(connection, None)
+        self.touched.pop(connection, None)
         self._closing.discard(connection)
         if not self._closing and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)

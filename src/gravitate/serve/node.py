@@ -308,7 +308,8 @@ class Node:
                     if client is not None:
                         _tell(client, effect)
                         touched[client] = None
-        self.links.flush()
+        if self.links.touched:
+            self.links.flush()
         for client in touched:
             client.flush()
 

@@ -127,6 +127,8 @@ class RoutingTable:
             return matcher.match(batch.bodies.attributes(matcher.attributes))
         topics = batch.bodies.topics()
         try:
+            if len(topics) == 1:
+                return [known[topics[0]]]
             return [known[topic] for topic in topics]
         except KeyError:
             self._learn(topics, known)

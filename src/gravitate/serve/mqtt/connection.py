@@ -132,9 +132,10 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self._heard_at_s = self._loop.time()
-        data = self._inbox.joined(data)
-        if not data:
-            return
+        if self._inbox.chunks:
+            data = self._inbox.joined(data)
+            if not data:
+                return
         try:
             if self._admission is not None:
                 position = self._take(data, 0)
@@ -146,7 +147,8 @@ class Connection(asyncio.Protocol):
                 self._inbox.keep(data, position, self._size_max)
         except MqttError as error:
             self._fail(error)
-        self._outbox.flush()
+        if self._outbox.chunks:
+            self._outbox.flush()
 
     def eof_received(self) -> None:
         """The client will send no more; the transport closes."""

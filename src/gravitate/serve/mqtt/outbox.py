@@ -21,11 +21,11 @@ class Outbox:
     """Buffers between flushes; the node flushes once after all effects of a batch."""
 
     __slots__ = (
-        "_chunks",
         "_size_max",
         "_told",
         "_transport",
         "_version",
+        "chunks",
         "left_out",
         "window",
     )
@@ -34,7 +34,7 @@ class Outbox:
         self._transport = transport
         self._version = V5
         self._size_max = 0
-        self._chunks: list[bytes | memoryview] = []
+        self.chunks: list[bytes | memoryview] = []
         self._told = 0
         self.window = DeliveryWindow()
         self.left_out = 0
@@ -46,12 +46,12 @@ class Outbox:
         self._size_max = size_max
 
     def write(self, *chunks: bytes) -> None:
-        self._chunks += chunks
+        self.chunks += chunks
 
     def flush(self) -> None:
-        chunks = self._chunks
+        chunks = self.chunks
         if chunks:
-            self._chunks = []
+            self.chunks = []
             self._transport.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def deliver(self, bodies: Bodies, qos: int, sequence: int) -> bool:
@@ -64,7 +64,7 @@ class Outbox:
             if len(fitting) < len(frames):
                 self._deliver_some(frames, fitting, qos, sequence)
                 return bool(qos)
-        self._chunks += emit(frames, self._version, qos, packet_id(sequence) if qos else 0)
+        self.chunks += emit(frames, self._version, qos, packet_id(sequence) if qos else 0)
         return False
 
     def newly_acknowledged(self) -> int:
@@ -86,7 +86,7 @@ class Outbox:
         for index in range(len(frames)):
             if index in chosen:
                 number = packet_id(sequence + index) if qos else 0
-                self._chunks += emit(frames.select([index]), self._version, qos, number)
+                self.chunks += emit(frames.select([index]), self._version, qos, number)
             else:
                 self.left_out += 1
                 if qos:

@@ -34,8 +34,6 @@ PAYLOAD_PREFIX: Final = "payload."
 
 ANY_SIZE: Final = REMAINING_LENGTH_MAX + 5
 
-_PAYLOAD_FIELDS = 1
-_QOS_1 = 2
 _FEW = 8
 _LARGE_BYTES = 16 * 1024
 _BALLAST = 8
@@ -87,14 +85,17 @@ class FrameBodies:
     def _find_topics(self) -> list[bytes]:
         buffer, frames = self.buffer, self.frames
         if isinstance(frames, list):
+            if len(frames) == 1:
+                row = frames[0]
+                return [buffer[row[3] : row[4]]]
             return [buffer[row[3] : row[4]] for row in frames]
         changes = np.empty(len(frames), dtype=np.int32)
         count = k.topic_changes(np.frombuffer(buffer, dtype=np.uint8), frames, changes)
         starts = changes[:count].tolist()
         topics: list[bytes] = []
         for first, after in pairwise([*starts, len(frames)]):
-            row = frames[first]
-            topics += [buffer[row[3] : row[4]]] * (after - first)
+            start, end = frames[first, k.TOPIC], frames[first, k.TOPIC_END]
+            topics += [buffer[start:end]] * (after - first)
         return topics
 
     def attributes(self, wanted: frozenset[str]) -> Sequence[Attributes]:
@@ -120,20 +121,6 @@ class FrameBodies:
     def payloads(self) -> list[bytes]:
         """The payloads as they were published."""
         return [self.buffer[row[6] : row[1]] for row in self._rows()]
-
-    def to_bytes(self) -> bytes:
-        """One byte of flags and the frames, for a peer broker."""
-        flags = _PAYLOAD_FIELDS * self.payload_fields | (_QOS_1 if self.qos else 0)
-        return b"".join((bytes((flags,)), *self.spans()))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> FrameBodies:
-        """What `to_bytes` wrote; raises `MqttError` when it is anything else."""
-        if not data:
-            raise MqttError("bodies without their flags", ReasonCode.MALFORMED_PACKET)
-        qos = 1 if data[0] & _QOS_1 else 0
-        frames = scan_plain(data, 1, qos)
-        return cls(data, frames, qos, bool(data[0] & _PAYLOAD_FIELDS))
 
     @classmethod
     def from_events(
