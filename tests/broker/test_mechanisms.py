@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gravitate.broker.mechanisms import Mechanism, Post
+from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 
@@ -88,3 +89,29 @@ def test_locks_of_neighbours_are_asked_for_and_given_back() -> None:
     at("c", lambda: c.post.request_lock("b", "m2", False, 60))
     at("c", lambda: c.post.request_lock("c", "m2", True, 60))
     assert c.locks[1:] == [("b", True), ("c", True)]
+
+
+def test_a_lock_asked_of_a_broker_that_lost_its_state_is_refused() -> None:
+    wired, mechanisms = network()
+    a = mechanisms["a"]
+    wired.lose("a", "b")
+    a.post.request_lock("b", "m1", True, 60)
+    wired.tell("a")
+    assert a.locks == []
+    wired.boot("b", 2, [mechanisms["b"]])
+    wired.heal("a", "b")
+    wired.pass_time(5)
+    assert a.locks == [("b", False)]
+
+
+def test_a_lock_asked_of_a_broker_that_was_given_up_is_refused() -> None:
+    mechanisms = {name: Gossip() for name in "ab"}
+    options = BrokerOptions(heartbeat_s=0, link_grace_s=10, stop_s_max=0)
+    wired = Wired([("a", "b")], options, {name: [m] for name, m in mechanisms.items()})
+    a = mechanisms["a"]
+    wired.lose("a", "b")
+    a.post.request_lock("b", "m1", True, 60)
+    wired.pass_time(20)
+    assert a.locks == [("b", False)]
+    a.post.request_lock("b", "m2", True, 60)
+    assert a.locks == [("b", False), ("b", False)]

@@ -213,9 +213,11 @@ class Broker:
         if state == "reset":
             self.router.reset(peer)
             self._congestion.reset(peer)
+            self._posts.lost(peer)
         elif state == "given up":
             self.router.forget(peer)
             self._congestion.forget(peer)
+            self._posts.lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)

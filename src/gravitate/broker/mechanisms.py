@@ -23,7 +23,8 @@ class Post(Protocol):
         ...
 
     def send(self, peer: str, body: bytes) -> None:
-        """A message to the same mechanism at a neighbour; arrives once and in order."""
+        """A message to the same mechanism at a neighbour; arrives once and in order, unless the
+        link is reset or given up meanwhile, which is observed as `on_link`."""
         ...
 
     def set_timer(self, key: str, at: float) -> None: ...
@@ -33,7 +34,8 @@ class Post(Protocol):
         ...
 
     def request_lock(self, peer: str, move: str, exclusive: bool, lease_s: float) -> None:
-        """Ask a neighbour (or this broker itself) for its move lock; see `on_lock`."""
+        """Ask a neighbour (or this broker itself) for its move lock; `on_lock` has the answer,
+        which is a refusal when the link to the neighbour was lost for good."""
         ...
 
     def release_lock(self, peer: str, move: str) -> None: ...

@@ -71,6 +71,12 @@ class Posts:
                 if receiver is not None:
                     receiver.on_message(peer, bytes(message.body), now)
 
+    def lost(self, peer: str) -> None:
+        """What was asked of `peer` went with its link: nobody waits for a lock."""
+        for token in [t for t, (_, asked, _) in self._asked.items() if asked == peer]:
+            mechanism, broker, move = self._asked.pop(token)
+            mechanism.on_lock(broker, move, False, self._context.now)
+
     def timer(self, name: str, key: str) -> None:
         self._mechanisms[name].on_timer(key, self._context.now)
 
@@ -92,6 +98,9 @@ class Posts:
         now = self._context.now
         if peer == self._context.broker_id:
             mechanism.on_lock(peer, move, self.lock.request(move, exclusive, lease_s, now), now)
+            return
+        if self._links[peer].given_up:
+            mechanism.on_lock(peer, move, False, now)
             return
         token = next(self._tokens)
         self._asked[token] = (mechanism, peer, move)
