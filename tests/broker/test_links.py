@@ -49,9 +49,9 @@ def test_a_connection_begins_with_hello_and_everything_known(broker: Broker) -> 
 @pytest.mark.parametrize(
     ("hello", "name"),
     [
-        (Hello("gravitate", "b", 7, 0, 0, version=9), "version"),
-        (Hello("elsewhere", "b", 7, 0, 0), "network"),
-        (Hello("gravitate", "c", 7, 0, 0), "identity"),
+        (Hello("gravitate", "b", 7, 0, 0, version=9), "wrong-version"),
+        (Hello("elsewhere", "b", 7, 0, 0), "wrong-network"),
+        (Hello("gravitate", "c", 7, 0, 0), "wrong-broker"),
     ],
 )
 def test_a_peer_that_does_not_fit_is_refused_by_name(

@@ -23,6 +23,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
 from gravitate.broker.messages import (
+    PROTOCOL_VERSION,
+    WRONG_BROKER,
+    WRONG_NETWORK,
+    WRONG_VERSION,
     Acknowledge,
     Data,
     Draining,
@@ -37,8 +41,6 @@ from gravitate.broker.messages import (
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.errors import PeerError
-
-VERSION = 1
 
 
 class LinkState(enum.Enum):
@@ -81,13 +83,10 @@ class Link:
         """Smoothed; 0 while unknown."""
         self.given_up = False
         self.peer_draining = False
-        self.messages_in = 0
-        self.messages_out = 0
 
 
 class LinkTable:
-    """All links of a broker. `emit` takes effects, `deliver` each message received, in order;
-    `reset` is called when a link starts anew, before anything is sent on it."""
+    """All links of a broker. `emit` takes effects, `deliver` each message received, in order."""
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class LinkTable:
         self._emit = emit
         self._deliver = deliver
         self._changed = changed
-        """Told of `up`, `resumed`, `reset`, `down`, `given up`."""
+        """Told of `resumed`, `down`, `given up`, and of `reset` before anything is sent anew."""
         self._collect = collect
         """Brings in what is under way to links in this call, before a reset divides old and new."""
         self._keep = keep
@@ -151,11 +150,9 @@ class LinkTable:
                 continue
             tail, sent = link.tail, link.sent
             if sent < tail.last:
-                messages = tail.after(sent)
-                data = Data(sent + 1, link.received, messages)
+                data = Data(sent + 1, link.received, tail.after(sent))
                 self._emit(Send(link.peer, link.connection, data))
                 link.sent = tail.last
-                link.messages_out += len(messages)
                 link.unacknowledged = 0
             elif link.unacknowledged >= self._options.acknowledge_every or self.draining:
                 self._acknowledge(link)
@@ -258,16 +255,19 @@ class LinkTable:
             self._incarnation,
             link.peer_incarnation,
             link.received if link.peer_incarnation else 0,
-            VERSION,
         )
 
     def _greeted(self, link: Link, hello: Hello, now: float) -> None:
-        if hello.version != VERSION:
-            self._refuse(link, "version", f"{hello.version} is not {VERSION}", now)
-        elif hello.network != self._options.network:
-            self._refuse(link, "network", f"{hello.network!r} is not this network", now)
+        network = self._options.network
+        if hello.version != PROTOCOL_VERSION:
+            reason = f"version {hello.version}; {PROTOCOL_VERSION} is spoken here"
+            self._refuse(link, WRONG_VERSION, reason, now)
+        elif hello.network != network:
+            reason = f"network {hello.network!r}; this is {network!r}"
+            self._refuse(link, WRONG_NETWORK, reason, now)
         elif hello.broker != link.peer:
-            self._refuse(link, "identity", f"{hello.broker!r} is not {link.peer!r}", now)
+            reason = f"broker {hello.broker!r} on the link of {link.peer!r}"
+            self._refuse(link, WRONG_BROKER, reason, now)
         else:
             link.state = LinkState.UP
             link.attempts = 0
@@ -351,7 +351,6 @@ class LinkTable:
         for message in data.messages[known:] if known else data.messages:
             link.received += 1
             link.unacknowledged += 1
-            link.messages_in += 1
             try:
                 self._deliver(link.peer, message)
             except PeerError as error:

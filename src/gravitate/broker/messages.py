@@ -11,7 +11,7 @@ may change one after sending it.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -130,6 +130,14 @@ Control = (
 Message = Control | Publications
 
 
+PROTOCOL_VERSION: Final = 1
+
+WRONG_VERSION: Final = "wrong-version"
+WRONG_NETWORK: Final = "wrong-network"
+WRONG_BROKER: Final = "wrong-broker"
+"""Names under which a `Hello` is refused."""
+
+
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """First frame in both directions on every connection.
 
@@ -141,7 +149,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     incarnation: int
     remembers: int
     received: int
-    version: int = 1
+    version: int = PROTOCOL_VERSION
 
 
 class Data(msgspec.Struct, frozen=True, tag="data"):

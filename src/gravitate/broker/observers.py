@@ -52,7 +52,7 @@ class Observer:
         """A local client's subscription ended."""
 
     def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
-        """A link changed: `up`, `resumed`, `reset`, `down`."""
+        """A link changed: `resumed`, `reset`, `down`, `given up`."""
 
     def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
         """A proposed move ended."""

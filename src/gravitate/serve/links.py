@@ -19,23 +19,27 @@ from typing import Final
 import msgspec
 
 from gravitate.broker.inputs import FrameReceived, Input, LinkClosed, LinkOpened
-from gravitate.broker.messages import Frame, Hello, Refusal
+from gravitate.broker.messages import (
+    PROTOCOL_VERSION,
+    WRONG_BROKER,
+    WRONG_NETWORK,
+    WRONG_VERSION,
+    Frame,
+    Hello,
+    Refusal,
+)
 from gravitate.errors import PeerError
 from gravitate.serve.connections import HELLO_EXPECTED, PeerConnection
 
 logger = logging.getLogger("gravitate.links")
 
-PROTOCOL_VERSION: Final = 1
 DIAL_TIMEOUT_S: Final = 5.0
 HELLO_TIMEOUT_S: Final = 10.0
 OFFENCES_REMEMBERED: Final = 1024
 
-WRONG_VERSION: Final = "wrong-version"
-WRONG_NETWORK: Final = "wrong-network"
 OWN_ID: Final = "own-id"
 UNKNOWN_BROKER: Final = "unknown-broker"
 WRONG_DIRECTION: Final = "wrong-direction"
-WRONG_BROKER: Final = "wrong-broker"
 ID_IN_USE: Final = "id-in-use"
 
 

@@ -82,7 +82,7 @@ LINKS: Final = pa.schema(
         _BROKER,
         _column("peer", pa.string(), "broker at the other end"),
         _AT,
-        _column("state", pa.string(), "up, resumed, reset, down; null in a periodic row", True),
+        _column("state", pa.string(), "resumed, reset, down, given up; null if periodic", True),
         _column("events", pa.int64(), "events sent to the peer since the row before"),
         _column("size_bytes", pa.int64(), "their weight"),
         _column("rtt_s", pa.float64(), "latest round trip; null while unknown", nullable=True),
