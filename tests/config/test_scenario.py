@@ -14,6 +14,7 @@ from gravitate.config.script import (
     DelayLink,
     DisconnectClient,
     RestartBroker,
+    Subscription,
     delivery_of,
     expected,
     payload_of,
@@ -209,6 +210,13 @@ def test_expected_deliveries_are_the_matches_by_the_definition() -> None:
         for publication in script.publications
         if any(matches(s.filter(), publication.event.attributes) for s in client.subscriptions)
     }
+
+
+def test_a_query_behind_a_topic_means_what_it_means_on_sockets() -> None:
+    filter = Subscription(topic="a/+?x>5", where="y = 1").filter()
+    assert matches(filter, {"topic": "a/b", "x": 6, "y": 1})
+    assert not matches(filter, {"topic": "a/b", "x": 5, "y": 1})
+    assert not matches(filter, {"topic": "a/b", "x": 6})
 
 
 def test_a_payload_names_its_publication() -> None:

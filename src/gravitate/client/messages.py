@@ -18,9 +18,10 @@ import msgspec
 from gravitate.errors import GravitateError
 from gravitate.model.events import TOPIC, Value
 from gravitate.model.filters import Filter
+from gravitate.model.language import wanted_filter
 from gravitate.model.semantics import compile_filter
 from gravitate.wire.mqtt.bodies import payload_fields
-from gravitate.wire.mqtt.control import subscription_name, wanted_filter
+from gravitate.wire.mqtt.control import subscription_name
 from gravitate.wire.mqtt.packets import Publish
 from gravitate.wire.mqtt.properties import Properties, Property, user_properties
 

@@ -12,7 +12,7 @@ import msgspec
 
 from gravitate.client.messages import Subscription
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError
-from gravitate.model.language import parse
+from gravitate.model.language import parse, wanted_filter
 from gravitate.wire.mqtt.codec import encode
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.control import (
@@ -23,7 +23,6 @@ from gravitate.wire.mqtt.control import (
     UNADVERTISE,
     WHERE,
     control_message,
-    wanted_filter,
 )
 from gravitate.wire.mqtt.packets import (
     Publish,

@@ -17,15 +17,13 @@ import msgspec
 
 from gravitate.config.network import Network
 from gravitate.matching.matcher import Matcher
-from gravitate.model.canonical import all_of, conjoin
 from gravitate.model.events import Event
 from gravitate.model.filters import Filter
-from gravitate.model.language import parse
-from gravitate.model.topics import topic_predicate
+from gravitate.model.language import wanted_filter
 
 
 class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A topic filter and, optionally, a condition (what `$where` holds in MQTT)."""
+    """A topic filter, a query behind it if any, and a condition (what `$where` holds in MQTT)."""
 
     topic: str = "#"
     where: str = ""
@@ -34,8 +32,7 @@ class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def filter(self) -> Filter:
         """What it asks of an event; a `FilterError` when it does not parse."""
-        topic = all_of(topic_predicate(self.topic))
-        return conjoin(topic, parse(self.where)) if self.where else topic
+        return wanted_filter(self.topic, self.where or None)
 
 
 class ScriptClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,12 +18,12 @@ from typing import Final, cast
 from urllib.parse import unquote
 
 from gravitate.errors import FilterError
-from gravitate.model.canonical import any_of, canonical_predicate
+from gravitate.model.canonical import any_of, canonical_predicate, conjoin
 from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
 from gravitate.model.lexer import KEYWORDS, NAME, Token, tokens
 from gravitate.model.patterns import ESCAPE, classified, glob_like, like_glob, text_glob
 from gravitate.model.semantics import TRUTH_TEXTS, text_number
-from gravitate.model.topics import topic_pattern
+from gravitate.model.topics import topic_filter, topic_pattern
 
 CONJUNCTIONS_MAX: Final = 256
 PREDICATES_MAX: Final = 4096
@@ -359,3 +359,10 @@ def parse_query(text: str) -> tuple[str, Filter]:
             raise FilterError(_sentence(error), text, column) from None
         column += len(part) + 1
     return topic, any_of((predicates,))
+
+
+def wanted_filter(topic: str, where: str | None) -> Filter:
+    """What a topic filter, its query and a condition mean together; raises `FilterError`."""
+    pattern, condition = parse_query(topic)
+    wanted = conjoin(topic_filter(pattern), condition)
+    return wanted if where is None else conjoin(wanted, parse(where))

@@ -25,10 +25,6 @@ from typing import Final
 import msgspec
 
 from gravitate.errors import MqttError
-from gravitate.model.canonical import conjoin
-from gravitate.model.filters import Filter
-from gravitate.model.language import parse, parse_query
-from gravitate.model.topics import topic_filter
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.encoder import encode
 from gravitate.wire.mqtt.packets import Publish
@@ -99,13 +95,3 @@ _FIELD_NAMES: Final = {"where": WHERE}
 def subscription_name(topic_filter: str, where: str | None) -> str:
     """What a subscription is called in `settled` and `refused`, and by the broker."""
     return topic_filter if where is None else f"{topic_filter}?{where}"
-
-
-def wanted_filter(topic: str, where: str | None) -> Filter:
-    """What a topic filter, its query and a condition mean together; raises `FilterError`."""
-    if "?" in topic:
-        topic, condition = parse_query(topic)
-        wanted = conjoin(topic_filter(topic), condition)
-    else:
-        wanted = topic_filter(topic)
-    return wanted if where is None else conjoin(wanted, parse(where))
