@@ -266,10 +266,6 @@ class Clients:
         if session is not None:
             self._release(session)
 
-    def release_all(self) -> None:
-        for session in self.sessions.values():
-            self._release(session)
-
     def _release(self, session: Session) -> None:
         while session.held:
             batch = session.held.popleft()

@@ -43,7 +43,7 @@ class SubscriptionSettled(msgspec.Struct, frozen=True):
 
 
 class AdvertisementSettled(msgspec.Struct, frozen=True):
-    """Every subscription that the advertisement concerns is known here."""
+    """Every subscription that the client's own advertisement `name` concerns is known here."""
 
     session: str
     name: str
@@ -57,7 +57,7 @@ class HoldReading(msgspec.Struct, frozen=True):
 
 
 class CloseSession(msgspec.Struct, frozen=True):
-    """End the session; `reason` is one of the `CloseReason` names below."""
+    """End the session; `reason` is one of the names below."""
 
     session: str
     reason: str

@@ -57,8 +57,6 @@ class PeerConnection(asyncio.Protocol):
         self.origin = peer or "?"
         self.latency_s = 0.0
         self.incarnation = 0
-        self.frames_in = 0
-        self.frames_out = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self._keeper = keeper
@@ -101,7 +99,6 @@ class PeerConnection(asyncio.Protocol):
             frames = self._decoder.feed(data)
             if not frames:
                 return
-            self.frames_in += len(frames)
             if not self.greeted:
                 frames = self._greet(frames)
             elif any(type(frame) is Hello for frame in frames):
@@ -147,7 +144,6 @@ class PeerConnection(asyncio.Protocol):
         if self._closing:
             return
         self._out += encode(frame)
-        self.frames_out += 1
 
     def flush(self) -> None:
         if not self._out:

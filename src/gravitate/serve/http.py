@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gravitate.serve.status import LINK_UP, NodeStatus
+from gravitate.broker.links import LinkState
+from gravitate.serve.status import NodeStatus
 
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_TIMEOUT_S: Final = 5.0
@@ -119,7 +120,7 @@ class _StatusCollector(Collector):
 
 def _link_metrics(status: NodeStatus) -> Iterator[Metric]:
     columns: list[tuple[str, str, Callable[..., float]]] = [
-        ("up", "1 while the link is up", lambda link: float(link.state == LINK_UP)),
+        ("up", "1 while the link is up", lambda link: float(link.state == LinkState.UP.value)),
         ("rtt_seconds", "Round trip by heartbeat", lambda link: link.rtt_ms / 1000),
         ("queue_events", "Sent and not acknowledged", lambda link: link.queue_events),
         ("queue_bytes", "Waiting to be written", lambda link: link.queue_bytes),

@@ -160,7 +160,9 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             if port not in ports and probe.connect_ex((host, port)) != 0:
                 ports.append(port)
-    assert len(ports) == count, "no free ports"
+    if len(ports) < count:
+        low, high = FREE_PORT_RANGE
+        raise InputError(f"{count} free ports are needed on {host} between {low} and {high}")
     return ports
 
 

@@ -5,13 +5,7 @@ Owns the shape of a status, not where the figures come from nor how they travel.
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
-
-LINK_UP: Final = "up"
-LINK_GREETING: Final = "greeting"
-LINK_DOWN: Final = "down"
 
 
 class LinkStatus(msgspec.Struct, frozen=True):

@@ -35,7 +35,6 @@ from gravitate.serve.mqtt.inbox import Inbox
 from gravitate.serve.mqtt.options import DoorOptions
 from gravitate.serve.mqtt.outbox import Outbox
 from gravitate.serve.mqtt.requests import (
-    OWN_ADVERTISEMENT,
     Refused,
     Requests,
     check_offered,
@@ -397,9 +396,8 @@ class Connection(asyncio.Protocol):
             self._outbox.write(control_message(SETTLED, kind=SUBSCRIPTION, name=name))
 
     def advertisement_settled(self, name: str) -> None:
-        if self._counter is not None and name.startswith(OWN_ADVERTISEMENT):
-            own_name = name.removeprefix(OWN_ADVERTISEMENT)
-            self._outbox.write(control_message(SETTLED, kind=ADVERTISEMENT, name=own_name))
+        if self._counter is not None:
+            self._outbox.write(control_message(SETTLED, kind=ADVERTISEMENT, name=name))
 
     def hold_reading(self, hold: bool) -> None:
         if hold == self._held or self._closing:

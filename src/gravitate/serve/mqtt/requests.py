@@ -15,7 +15,7 @@ from gravitate.broker.inputs import (
 )
 from gravitate.errors import FilterError, MqttError
 from gravitate.model.filters import EVERYTHING, Filter
-from gravitate.model.language import parse
+from gravitate.model.language import parse, wanted_filter
 from gravitate.model.topics import topic_filter
 from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import (
@@ -23,14 +23,11 @@ from gravitate.wire.mqtt.control import (
     UNADVERTISE,
     WHERE,
     subscription_name,
-    wanted_filter,
 )
 from gravitate.wire.mqtt.packets import Publish, Subscribe, TopicRequest, Unsubscribe
 from gravitate.wire.mqtt.properties import Properties, Property, user_properties
 
 SHARED_PREFIX = "$share/"
-OWN_ADVERTISEMENT = "client:"
-"""Begins the names of advertisements that clients made themselves; the broker makes others."""
 
 
 class Refused(Exception):
@@ -151,13 +148,12 @@ def control_input(session: str, packet: Publish) -> ClientAdvertised | ClientUna
             f"{packet.topic!r} at QoS {packet.qos} with name {name!r} is no control message",
             ReasonCode.TOPIC_NAME_INVALID,
         )
-    own_name = OWN_ADVERTISEMENT + name
     if packet.topic == UNADVERTISE:
-        return ClientUnadvertised(session, own_name)
+        return ClientUnadvertised(session, name)
     where = fields.get(WHERE)
     if "topic" in fields:
-        return ClientAdvertised(session, own_name, granted_filter(fields["topic"], where))
+        return ClientAdvertised(session, name, granted_filter(fields["topic"], where))
     try:
-        return ClientAdvertised(session, own_name, EVERYTHING if where is None else parse(where))
+        return ClientAdvertised(session, name, EVERYTHING if where is None else parse(where))
     except FilterError as error:
         raise Refused(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"{WHERE}: {error}") from None
