@@ -75,9 +75,10 @@ class RandomWorld:
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
         loops = LoopChecker(self.violations)
+        self._options = _options(generator)
         self.world = World(
             self.network,
-            broker_factory(_options(generator), loops.started),
+            broker_factory(self._options, loops.started),
             service=_service(generator),
             observers=(self.deliveries, loops),
         )
@@ -206,7 +207,8 @@ class RandomWorld:
         drawn = generator.random()
         if drawn < 0.45:
             a, b = generator.choice(self.network.links).between
-            noticed = (generator.choice((0.0, 0.0, 0.1)), generator.choice((0.0, 0.0, 0.1)))
+            late_s = (0.0, 0.0, 0.1, 5.0) if self._options.heartbeat_s else (0.0, 0.0, 0.1)
+            noticed = (generator.choice(late_s), generator.choice(late_s))
             world.cut(a, b, noticed)
             world.scheduler.after(for_s, lambda link: world.heal(*link), (a, b), FIRST)
         elif drawn < 0.65:
@@ -279,8 +281,11 @@ def _network(generator: random.Random) -> Network:
 
 
 def _options(generator: random.Random) -> BrokerOptions:
+    rare = random.Random(generator.getrandbits(64))
     return BrokerOptions(
-        heartbeat_s=0.0,
+        heartbeat_s=0.4 if rare.random() < 0.2 else 0.0,
+        session_queue_events_max=5 if rare.random() < 0.15 else 100_000,
+        durable=rare.random() < 0.2,
         acknowledge_after_s=generator.choice((0.001, 0.02, 0.3)),
         acknowledge_every=generator.choice((1, 4, 64)),
         link_queue_events_max=generator.choice((200_000, 10)),
