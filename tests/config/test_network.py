@@ -201,3 +201,8 @@ def test_orders_that_cannot_be_met_are_refused() -> None:
         build.shaped("star", 5, mqtt_port=65533)
     with pytest.raises(InputError, match="not both"):
         build.shaped("star", 5, link_ms=1, extent_ms=1)
+    for length_ms in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(InputError, match="ms is no length of links: write a number from 0"):
+            build.shaped("star", 5, link_ms=length_ms)
+        with pytest.raises(InputError, match="ms is no extent of the plane"):
+            build.shaped("star", 5, extent_ms=length_ms)

@@ -6,6 +6,8 @@ network made here passes the checks that a network file must pass.
 
 from __future__ import annotations
 
+import math
+
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
 from gravitate.errors import InputError
 from gravitate.overlay import coordinates, shapes
@@ -36,6 +38,9 @@ def shaped(
     the brokers over a square of that size by `seed`; with neither, links have no latency."""
     links = shapes.shape(shape, brokers, fanout, seed)
     points: list[coordinates.Point]
+    for what, length_ms in (("length of links", link_ms), ("extent of the plane", extent_ms)):
+        if not 0 <= length_ms < math.inf:
+            raise InputError(f"{length_ms:g} ms is no {what}: write a number from 0")
     if link_ms > 0 and extent_ms > 0:
         raise InputError("give either a length of links or an extent of the plane, not both")
     if link_ms > 0:
