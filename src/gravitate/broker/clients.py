@@ -24,7 +24,7 @@ from gravitate.broker.effects import (
     SubscriptionSettled,
 )
 from gravitate.broker.inputs import ClientConnected, ClientPublished, ClientSubscribed
-from gravitate.broker.routing.content import ContentRouter
+from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import LocalSubscription, Session
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -36,7 +36,7 @@ class Clients:
     def __init__(
         self,
         context: Context,
-        router: ContentRouter,
+        router: Router,
         destinations: Destinations,
         dispatch: Dispatch,
     ) -> None:

@@ -59,7 +59,7 @@ from gravitate.broker.messages import (
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.posts import Posts
-from gravitate.broker.routing.content import ContentRouter
+from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
 from gravitate.errors import PeerError
 
@@ -76,6 +76,7 @@ class Broker:
         options: BrokerOptions = DEFAULTS,
         mechanisms: Sequence[Mechanism] = (),
         observers: Sequence[Observer] = (),
+        routing: str = "content",
         forwarding: str = "S0",
     ) -> None:
         self.broker_id = broker_id
@@ -93,7 +94,7 @@ class Broker:
             self._keep,
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())
-        self.router = ContentRouter(
+        self.router = ROUTERS[routing](
             broker_id,
             links,
             lambda peer, message: self.dispatch.send_control(peer, message),

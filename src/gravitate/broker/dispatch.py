@@ -13,7 +13,7 @@ from gravitate.broker.destinations import Destinations, Plan
 from gravitate.broker.effects import Deliver
 from gravitate.broker.links import LinkTable
 from gravitate.broker.messages import Control, Publications
-from gravitate.broker.routing.content import ContentRouter
+from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
 from gravitate.model.events import Batch
 
@@ -22,7 +22,7 @@ class Dispatch:
     def __init__(
         self,
         context: Context,
-        router: ContentRouter,
+        router: Router,
         destinations: Destinations,
         links: LinkTable,
     ) -> None:
@@ -37,6 +37,8 @@ class Dispatch:
         self.events_in = 0
         self.events_forwarded = 0
         self.events_delivered = 0
+        self.events_dropped = 0
+        """At QoS 0, because a client was too slow."""
 
     # To neighbours -------------------------------------------------------------------------
 
@@ -146,7 +148,7 @@ class Dispatch:
     def _offer(self, session: Session, fresh: Batch, qos_asked: int) -> None:
         qos = qos_asked if qos_asked < fresh.qos else fresh.qos
         if qos == 0 and session.congested:
-            session.dropped_events += len(fresh)
+            self.events_dropped += len(fresh)
             self._dropped(session, len(fresh), "congested")
         elif not session.offer(fresh, qos):
             self.overloaded[session.id] = session

@@ -114,19 +114,8 @@ class Publications(msgspec.Struct, frozen=True, tag="pub"):
     batches: list[Batch]
 
 
-Control = (
-    Advertise
-    | Unadvertise
-    | Subscribe
-    | Unsubscribe
-    | Settled
-    | SyncEnd
-    | Congestion
-    | LockRequest
-    | LockAnswer
-    | LockRelease
-    | MechanismMessage
-)
+RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
+Control = RoutingMessage | Congestion | LockRequest | LockAnswer | LockRelease | MechanismMessage
 Message = Control | Publications
 
 

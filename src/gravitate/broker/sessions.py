@@ -73,7 +73,6 @@ class Session:
         self.revisions = 0
         """Subscriptions made so far; part of their ids."""
         self.congested = False
-        self.dropped_events = 0
         self._tail: Tail[Batch] = Tail()
         self.waiting: deque[tuple[Batch, int]] = deque()
         """Batches that go out once the client has acknowledged others, with their QoS."""

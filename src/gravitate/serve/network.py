@@ -73,7 +73,7 @@ async def start_node(
     spec = broker_spec(network, broker_id)
     options = msgspec.structs.replace(options or BrokerOptions(), network=network.name)
     neighbours = neighbours_of(network, broker_id, emulate_latency)
-    node = Node(broker_id, neighbours, options, observers, network.forwarding)
+    node = Node(broker_id, neighbours, options, observers, network.routing, network.forwarding)
     address = spec.address
     try:
         if address.peer:

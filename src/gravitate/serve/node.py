@@ -89,6 +89,7 @@ class Node:
         neighbours: Mapping[str, Neighbour],
         options: BrokerOptions | None = None,
         observers: Iterable[Observer] = (),
+        routing: str = "content",
         forwarding: str = "S0",
         incarnation: int | None = None,
     ) -> None:
@@ -101,6 +102,7 @@ class Node:
             {peer: neighbour.dials for peer, neighbour in neighbours.items()},
             options=self.options,
             observers=tuple(observers),
+            routing=routing,
             forwarding=forwarding,
         )
         self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit)
@@ -218,6 +220,7 @@ class Node:
                 "events_in": dispatch.events_in,
                 "events_forwarded": dispatch.events_forwarded,
                 "events_delivered": dispatch.events_delivered,
+                "events_dropped": dispatch.events_dropped,
                 "inputs_handled": self.inputs_handled,
                 "batches_handled": self.batches_handled,
                 "peers_refused": sum(self.links.offences.values()),

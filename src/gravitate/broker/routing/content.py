@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from gravitate.broker.messages import (
     Advertise,
     Control,
+    RoutingMessage,
     Settled,
     Subscribe,
     SyncEnd,
@@ -44,8 +45,6 @@ from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
-
-RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
 
 _NOBODY: tuple[str, ...] = ()
 _NONE: frozenset[int] = frozenset()

@@ -1,0 +1,86 @@
+"""Routing strategies: who wants an event, and how that becomes known in the network.
+
+`Router` is what a broker needs of any of them; which links lead to the anchors it answers with
+is the forwarding strategy's business. `content` runs on an acyclic primary overlay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from gravitate.broker.messages import Control, RoutingMessage
+from gravitate.broker.routing.content import ContentRouter
+from gravitate.broker.routing.table import AdvertisementEntry, SubscriptionEntry
+from gravitate.broker.settlement import Answer
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+
+class Router(Protocol):
+    """The routing state of one broker; it speaks to neighbours through what it was given."""
+
+    @property
+    def planes(self) -> Mapping[int, object]:
+        """The tables by control-plane version."""
+        ...
+
+    @property
+    def current_plane(self) -> int:
+        """The version that new publications are routed by."""
+        ...
+
+    def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
+        """Per event, the destinations of the matching entries in the batch's plane."""
+        ...
+
+    def unsettled_links(self, batch: Batch) -> Iterable[str]:
+        """Neighbours that must get the batch whatever the tables say."""
+        ...
+
+    def withheld(self, came_from: str) -> frozenset[int]:
+        """Local destinations that are not served yet with what comes from a neighbour."""
+        ...
+
+    def announced(self, batch: Batch) -> bool:
+        """Whether every event lies within an advertisement that its publisher still has."""
+        ...
+
+    def entries(self) -> Mapping[str, SubscriptionEntry]:
+        """The subscriptions of the current plane by id."""
+        ...
+
+    def advertisements(self) -> Mapping[str, AdvertisementEntry]:
+        """The advertisements of the current plane by id."""
+        ...
+
+    def subscribe(self, id: str, filter: Filter, destination: int, settled: Answer) -> None: ...
+
+    def unsubscribe(self, id: str) -> None: ...
+
+    def advertise(
+        self, id: str, publisher: str, incarnation: int, filter: Filter, settled: Answer
+    ) -> None: ...
+
+    def unadvertise(self, id: str) -> None: ...
+
+    def handle(self, peer: str, message: RoutingMessage) -> None:
+        """A neighbour's message; `PeerError` when it cannot be meant."""
+        ...
+
+    def reset(self, peer: str) -> None:
+        """The link to `peer` starts anew."""
+        ...
+
+    def forget(self, peer: str) -> None:
+        """The neighbour is given up."""
+        ...
+
+
+RouterFactory = Callable[
+    [str, Iterable[str], Callable[[str, Control], None], Callable[[str], int]], Router
+]
+"""Called with the broker's id, its neighbours, how to send, and the destination of an anchor."""
+
+ROUTERS: dict[str, RouterFactory] = {"content": ContentRouter}
+"""Every routing strategy by the name the network file uses."""
