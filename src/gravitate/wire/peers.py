@@ -31,25 +31,18 @@ import numpy as np
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
-    Congestion,
+    Control,
     Data,
     Draining,
     Frame,
     Hello,
-    LockAnswer,
-    LockRelease,
-    LockRequest,
     MechanismMessage,
     Message,
     Ping,
     Pong,
     Publications,
     Refusal,
-    Settled,
     Subscribe,
-    SyncEnd,
-    Unadvertise,
-    Unsubscribe,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import checked
@@ -105,26 +98,10 @@ class _Publications(msgspec.Struct, frozen=True, tag="pub"):
     batches: list[_BatchHeader]
 
 
-_WireMessage = (
-    Advertise
-    | Unadvertise
-    | Subscribe
-    | Unsubscribe
-    | Settled
-    | SyncEnd
-    | Congestion
-    | LockRequest
-    | LockAnswer
-    | LockRelease
-    | MechanismMessage
-    | _Publications
-)
-
-
 class _DataHeader(msgspec.Struct, array_like=True, frozen=True):
     sequence: _Natural
     acknowledged: _Natural
-    messages: list[_WireMessage]
+    messages: list[Control | _Publications]
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
