@@ -110,6 +110,11 @@ def test_a_bad_file_ends_with_one_sentence_and_its_line(
     [
         (("network", "new", "--shape", "ball"), "unknown shape 'ball': write one of balanced-tree"),
         (("bench", "nothing"), "unknown benchmark 'nothing': write one of matching"),
+        (("bench", "matching", "--case", "no"), "no case 'no' in bench matching: write one of"),
+        (("bench", "node", "--case", "no"), "no case 'no' in bench node: write one of q0-1to1"),
+        (("bench", "links", "--case", "no"), "no case 'no' in bench links: write one of hop-"),
+        (("bench", "simulator", "--case", "no"), "in bench simulator: write one of tree-63"),
+        (("pub", "t", "text", "--lines"), "write no payload"),
         (("simulate",), "either a scenario"),
         (("simulate", "demo", "--random", "3"), "either a scenario"),
         (("simulate", "no-such.toml"), "no-such.toml: cannot be read"),

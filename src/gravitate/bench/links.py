@@ -18,9 +18,8 @@ import msgspec
 from gravitate.bench import records
 from gravitate.bench.load import Load, check, generate
 from gravitate.bench.load_brokers import BrokerProcess, gravitate, mosquitto
-from gravitate.bench.node import Progress, percentile
-from gravitate.bench.records import Record
-from gravitate.errors import InputError
+from gravitate.bench.node import percentile
+from gravitate.bench.records import Progress, Record, chosen, silent
 
 BENCH = "links"
 CASES = ("hop-throughput", "hop-p50")
@@ -33,20 +32,17 @@ def run(
     cases: Sequence[str] | None = None,
     seconds: float = 1.5,
     rounds: int = 3,
-    progress: Progress = lambda _: None,
+    progress: Progress = silent,
 ) -> list[Record]:
     """Measure the named cases (all by default): `rounds` runs of `seconds` for each chain."""
-    chosen = CASES if cases is None else tuple(cases)
-    for name in chosen:
-        if name not in CASES:
-            raise InputError(f"no case {name!r} in bench links; there are {', '.join(CASES)}")
+    wanted = chosen(BENCH, CASES, cases)
     figures = []
     with ExitStack() as stack:
         ours = stack.enter_context(gravitate(BROKERS))
         theirs = stack.enter_context(mosquitto(BROKERS))
-        if "hop-throughput" in chosen:
+        if "hop-throughput" in wanted:
             figures += hop_throughput(ours, theirs, seconds, rounds, progress)
-        if "hop-p50" in chosen:
+        if "hop-p50" in wanted:
             figures += hop_delay(ours, theirs, seconds, rounds, progress)
     return figures
 

@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from gravitate.bench.records import Record, measured
-from gravitate.errors import InputError
+from gravitate.bench.records import Progress, Record, chosen, measured, silent
 from gravitate.matching import Matcher, warm
 from gravitate.model.events import TOPIC, Value
 from gravitate.model.filters import Filter, Op, Predicate
@@ -155,33 +154,29 @@ def topics(count: int, event_count: int, seed: int = 3) -> Workload:
 def run(
     cases: Sequence[str] | None = None,
     *,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress = silent,
     scale: float = 1.0,
 ) -> list[Record]:
     """Measure the named cases, all by default; `scale` shrinks the tables for a trial run."""
-    say = progress or (lambda _: None)
-    for case in cases or ():
-        if case not in CASES:
-            raise InputError(f"unknown case '{case}': write one of {', '.join(CASES)}")
-    wanted = set(cases or CASES)
-    say("compiling kernels")
+    wanted = set(chosen("matching", CASES, cases))
+    progress("compiling kernels")
     warm()
     large, huge = int(100_000 * scale), int(1_000_000 * scale)
     records: list[Record] = []
     if wanted & {"ranges-100k", "add-100k", "remove-100k"}:
-        say("ranges-100k")
+        progress("ranges-100k")
         records += _ranges_and_changes(ranges(large, 20_000), wanted)
     if wanted & {"ranges-1m", "memory-1m"}:
-        say("ranges-1m")
+        progress("ranges-1m")
         records += _ranges_and_memory(ranges(huge, 2_000), wanted)
     for case, workload in (("symbols-100k", symbols), ("topics-100k", topics)):
         if case in wanted:
-            say(case)
+            progress(case)
             made = workload(large, 20_000)
             records.append(_throughput(case, made, _filled(made.filters)))
     for case, size in (("single-50", 50), ("single-2k", 2_000)):
         if case in wanted:
-            say(case)
+            progress(case)
             records.append(_single(case, symbols(size, 5_000)))
     return sorted(records, key=lambda record: CASES.index(record.case))
 

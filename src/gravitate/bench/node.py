@@ -27,15 +27,12 @@ from gravitate.bench import records
 from gravitate.bench.load import Load, Publication, check, generate
 from gravitate.bench.load_brokers import BrokerProcess, gravitate, mosquitto
 from gravitate.bench.load_patterns import Measured
-from gravitate.bench.records import Record
-from gravitate.errors import InputError
+from gravitate.bench.records import Progress, Record, chosen, silent
 
 BENCH = "node"
 FAN = 50
 WINDOW = 2000
 FAN_OUT_WINDOW = 500
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -107,24 +104,16 @@ def all_cases() -> list[Case]:
     return cases
 
 
-def case_names() -> list[str]:
-    return [case.name for case in all_cases()]
-
-
 def run(
     cases: Sequence[str] | None = None,
     seconds: float = 1.5,
     rounds: int = 3,
-    progress: Progress = lambda _: None,
+    progress: Progress = silent,
 ) -> list[Record]:
     """Measure the named cases (all by default): `rounds` runs of `seconds` for each broker."""
     known = {case.name: case for case in all_cases()}
-    chosen = list(known) if cases is None else list(cases)
-    for name in chosen:
-        if name not in known:
-            raise InputError(f"no case {name!r} in bench node; there are {', '.join(known)}")
     figures = []
-    for name in chosen:
+    for name in chosen(BENCH, known, cases):
         figures += run_case(known[name], seconds, rounds, progress)
     return figures
 

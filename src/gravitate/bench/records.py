@@ -7,11 +7,20 @@ unit. Nothing here measures anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
+
+from gravitate.errors import InputError
+
+Progress = Callable[[str], None]
+"""Told what is being measured."""
+
+
+def silent(_: str) -> None:
+    """Progress that nobody watches."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -23,6 +32,15 @@ class Record(msgspec.Struct, frozen=True):
     unit: str
     baseline: float | None = None
     ratio: float | None = None
+
+
+def chosen(bench: str, cases: Iterable[str], wanted: Sequence[str] | None) -> list[str]:
+    """The wanted cases of a benchmark in its own order, all by default."""
+    known = list(cases)
+    for name in wanted or ():
+        if name not in known:
+            raise InputError(f"no case '{name}' in bench {bench}: write one of {', '.join(known)}")
+    return [name for name in known if not wanted or name in wanted]
 
 
 def measured(

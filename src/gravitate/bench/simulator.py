@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from gravitate.bench.records import Record, measured
+from gravitate.bench.records import Progress, Record, chosen, measured, silent
 from gravitate.broker.observers import Observer
 from gravitate.config.build import shaped
 from gravitate.config.script import Script
@@ -27,6 +28,7 @@ from gravitate.simulate.world import World
 BENCH: Final = "simulator"
 SEED: Final = 1
 ROUNDS: Final = 3
+CASES: Final = ("tree-63",)
 
 
 def tree_63(duration_s: float, seed: int = SEED) -> Script:
@@ -71,14 +73,22 @@ class Timed:
         return (world.steps - steps) / seconds
 
 
-def run(duration_s: float = 30.0) -> list[Record]:
+def run(
+    cases: Sequence[str] | None = None,
+    *,
+    progress: Progress = silent,
+    duration_s: float = 30.0,
+) -> list[Record]:
     """The figures of `gravitate bench simulator`; medians of rounds that take turns."""
+    chosen(BENCH, CASES, cases)
+    progress("tree-63: connecting 2,040 clients, twice")
     script = tree_63(duration_s)
     checked, unchecked = Timed(script, checks=True), Timed(script, checks=False)
     gc.collect()
     gc.freeze()
     with_checks, without_checks = [], []
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        progress(f"tree-63: round {number + 1} of {ROUNDS}")
         without_checks.append(unchecked.run())
         with_checks.append(checked.run())
     gc.unfreeze()

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gravitate.cli import output
+from gravitate.errors import InputError
 
 if TYPE_CHECKING:
     from gravitate.client import Message, Subscription
 
-Host = Annotated[str, typer.Option("--host", "-h", help="Where the broker listens.")]
+Host = Annotated[str, typer.Option("--host", help="Where the broker listens.")]
 Port = Annotated[int, typer.Option("--port", "-p", help="Its MQTT port.")]
 NetworkOption = Annotated[
     Path | None, typer.Option("--network", "-n", help="Take the address from a network file.")
@@ -51,6 +52,8 @@ def pub(
     json: output.AsJson = False,
 ) -> None:
     """Publish events; attributes are what conditions see."""
+    if lines and (payload or count > 1):
+        raise InputError("--lines takes what to publish from standard input: write no payload")
     attributes = dict(_pair(text) for text in attribute or [])
     address = _address(host, port, network, at)
 

@@ -12,7 +12,7 @@ from gravitate.cli.brokers import Trace
 
 def demo(
     seconds: Annotated[float, typer.Option(help="How long quotes are published.", min=1.0)] = 60.0,
-    seed: Annotated[int | None, typer.Option(help="Another seed, other quotes.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed, other quotes.", min=0)] = None,
     trace: Trace = None,
     json: output.AsJson = False,
 ) -> None:

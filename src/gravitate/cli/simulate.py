@@ -26,7 +26,8 @@ def simulate(
         int, typer.Option("--random", help="Play this many random worlds instead.", min=0)
     ] = 0,
     seed: Annotated[
-        int | None, typer.Option(help="Replaces the scenario's seed; the first random world.")
+        int | None,
+        typer.Option(help="Replaces the scenario's seed; the first random world.", min=0),
     ] = None,
     processes: Annotated[int, typer.Option(help="For random worlds.", min=1)] = 2,
     trace: Trace = None,

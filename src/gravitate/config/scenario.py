@@ -96,39 +96,43 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace: TraceOptions = TraceOptions()
 
 
-def load(path: str | Path, seed: int | None = None) -> Script:
+def load(path: str | Path, seed: int | None = None, duration_s: float | None = None) -> Script:
     """The script of the scenario file at `path`, or of a packaged one by its name.
 
-    `seed` replaces the one in the file."""
+    `seed` and `duration_s` replace those in the file."""
     if str(path) in PACKAGED and not Path(path).exists():
         file = resources.files("gravitate.config") / "scenarios" / f"{path}.toml"
-        return loads(file.read_text("utf-8"), f"{path}.toml", seed)
-    return _expand(read(path), Path(path).parent, seed)
+        return loads(file.read_text("utf-8"), f"{path}.toml", seed, duration_s)
+    return _expand(read(path), Path(path).parent, seed, duration_s)
 
 
-def loads(text: str, path: str = "", seed: int | None = None) -> Script:
+def loads(
+    text: str, path: str = "", seed: int | None = None, duration_s: float | None = None
+) -> Script:
     """The same for text that is at hand; a network file is looked for beside `path`."""
-    return _expand(parse(text, path), Path(path).parent, seed)
+    return _expand(parse(text, path), Path(path).parent, seed, duration_s)
 
 
-def _expand(document: Document, folder: Path, seed: int | None) -> Script:
+def _expand(document: Document, folder: Path, seed: int | None, duration_s: float | None) -> Script:
     scenario = decode(document, Scenario)
     _check_figures(document, scenario)
     if seed is None:
         seed = scenario.seed
+    if duration_s is None:
+        duration_s = scenario.duration_s
     network = _network(document, scenario.network, folder, seed)
     brokers = [broker.id for broker in network.brokers]
     clients = list(scenario.clients)
     publications: list[Publication] = []
     if scenario.workload is not None:
-        drawn, publications = stock_quotes(scenario.workload, brokers, scenario.duration_s, seed)
+        drawn, publications = stock_quotes(scenario.workload, brokers, duration_s, seed)
         clients = [*drawn, *clients]
     _check_clients(document, scenario, clients, set(brokers))
     _check_faults(document, scenario, network, {client.id for client in clients})
     return Script(
         name=scenario.name,
         seed=seed,
-        duration_s=scenario.duration_s,
+        duration_s=duration_s,
         network=network,
         clients=tuple(clients),
         publications=tuple(publications),

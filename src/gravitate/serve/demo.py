@@ -96,15 +96,8 @@ async def _play(script: Script, directory: Path, console: Console | None) -> Dem
 
 
 def set_the_scene(seconds: float = SECONDS, seed: int | None = None) -> Script:
-    """The demo's script, cut to length."""
-    script = scenario.load("demo", seed)
-    if seconds >= script.duration_s:
-        return script
-    return msgspec.structs.replace(
-        script,
-        duration_s=seconds,
-        publications=tuple(p for p in script.publications if p.at_s < seconds),
-    )
+    """The demo's script at the length asked for."""
+    return scenario.load("demo", seed, seconds)
 
 
 def introduce(script: Script, console: Console) -> None:

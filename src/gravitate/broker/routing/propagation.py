@@ -35,7 +35,8 @@ class Propagation:
         self._keys = count()
         self._free_keys: list[int] = []
         self._settling: dict[tuple[int, str], SubscriptionEntry] = {}
-        """By plane and id, subscriptions that may not have settled; those that have are weeded out in passing."""
+        """By plane and id, subscriptions that may not have settled; those that have are weeded
+        out in passing."""
         self._advertisement_of: dict[tuple[str, int], tuple[RoutingTable, AdvertisementEntry]] = {}
         """What the unsettled tokens of advertisements stand for."""
 
