@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -92,12 +95,30 @@ def wait_until_bridged(chain: Sequence[BrokerProcess]) -> None:
 @contextlib.contextmanager
 def running(command: Sequence[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A process that listens on `port`; ended on leaving, by force if need be."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    with ended_in_order():
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            wait_until_listening(process, port)
+            yield process
+        finally:
+            _end(process)
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """A benchmark that is told to terminate leaves its contexts, and so ends what it started."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, _leave)
     try:
-        wait_until_listening(process, port)
-        yield process
+        yield
     finally:
-        _end(process)
+        signal.signal(signal.SIGTERM, former)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,7 +2,8 @@
 
 Payloads are 100 bytes. Each case runs in interleaved rounds (ours, mosquitto, ours, ...) and
 reports medians. Beside each figure stands what the load generator used of a processor during
-it (`...-load-cpu`): far from one, it was not the bottleneck. Streams are bounded by what the
+it (`...-load-cpu`): far from one, it was not the bottleneck (in rounds it takes turns with the
+broker, and uses more the more often the broker wakes it). Streams are bounded by what the
 subscribers received, so nobody drops anything, and a run in which a delivery is missing, doubled
 or out of place ends in an error instead of a figure.
 
