@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gravitate.broker.context import Context
-from gravitate.broker.destinations import Destinations, Plan
+from gravitate.broker.destinations import Destinations
 from gravitate.broker.effects import Deliver
 from gravitate.broker.links import LinkTable
 from gravitate.broker.messages import Control, Publications
@@ -171,12 +171,17 @@ class Dispatch:
         answers: Sequence[tuple[int, ...]],
         unsettled: Iterable[str],
     ) -> None:
-        plans: list[Plan] = [self._destinations.plan(answer) for answer in answers]
-        local = [plan.session_ids for plan in plans]
-        links = [
-            tuple(p for p in dict.fromkeys((*plan.hops, *unsettled)) if p != came_from)
-            for plan in plans
-        ]
+        local: list[tuple[str, ...]] = []
+        links: list[tuple[str, ...]] = []
+        for answer in answers:
+            plan = self._destinations.plan(answer)
+            local.append(plan.session_ids)
+            hops = plan.hops
+            if unsettled:
+                hops = tuple(dict.fromkeys((*hops, *unsettled)))
+            if came_from in hops:
+                hops = tuple([peer for peer in hops if peer != came_from])
+            links.append(hops)
         context = self._context
         for observer in context.observers:
             observer.on_hop(context.broker_id, came_from, batch, local, links, context.now)

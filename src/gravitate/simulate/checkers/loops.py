@@ -60,7 +60,7 @@ class LoopChecker(Observer):
         bit = self._bit[broker]
         been = self._been
         publisher, incarnation = batch.publisher, batch.incarnation
-        if broker in batch.covered[:-1] or len(batch.covered) > len(self._bit):
+        if broker in batch.covered or len(batch.covered) > len(self._bit):
             self.violations.add("loop", now, f"{batch!r} came to {broker} again")
         former = self._former_bits.get(broker, 0)
         for counter in batch.counters:
