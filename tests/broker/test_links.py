@@ -7,6 +7,7 @@ import pytest
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
 from gravitate.broker.inputs import FrameReceived, LinkClosed, LinkOpened, TimerFired
+from gravitate.broker.links import FRAME_MESSAGES_MAX
 from gravitate.broker.messages import (
     Acknowledge,
     Congestion,
@@ -111,3 +112,20 @@ def test_a_heartbeat_measures_the_round_trip_and_cuts_a_silent_peer(broker: Brok
     assert frames(broker.handle([FrameReceived("b", 1, Ping(7.0))], 3.0)) == [Pong(7.0)]
     effects = broker.handle([TimerFired("link:beat:b")], 20.0)
     assert any(isinstance(effect, CloseLink) for effect in effects)
+
+
+def test_a_long_queue_leaves_in_several_frames(broker: Broker) -> None:
+    """One frame for all would be cut off by the heartbeat on a slow link, again and again."""
+    greet(broker)
+    broker.handle([LinkClosed("b", 1)], 0.0)
+    for number in range(200):
+        broker.dispatch.send_control("b", Congestion(f"x{number}", True))
+    received = frames(greet(broker, Hello("gravitate", "b", 7, 1, 0), connection=2))
+    data = [frame for frame in received if isinstance(frame, Data)]
+    assert len(data) > 1
+    assert max(len(frame.messages) for frame in data) <= FRAME_MESSAGES_MAX
+    sequence = 1
+    for frame in data:
+        assert frame.sequence == sequence
+        sequence += len(frame.messages)
+    assert sequence > 200

@@ -5,9 +5,9 @@ clock, so a simulator and a node drive the same object. The broker wires its par
 sessions, links to neighbours, a routing strategy that answers destinations, a forwarding
 strategy that turns anchors into links, the move lock, and the mechanisms that are switched on.
 
-Invariants: what is sent to a neighbour in one call leaves in one frame, in the order it was
-sent, publications and control messages alike; events of one publisher keep their order towards
-every session and every neighbour.
+Invariants: what is sent to a neighbour in one call leaves together, in the order it was sent,
+publications and control messages alike; events of one publisher keep their order towards every
+session and every neighbour.
 """
 
 from __future__ import annotations

@@ -42,6 +42,10 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.errors import PeerError
 
+FRAME_MESSAGES_MAX = 64
+"""Of a long queue. A frame that takes longer than the heartbeat allows would be cut off, and be
+sent again, for ever."""
+
 
 class LinkState(enum.Enum):
     DOWN = "down"
@@ -144,13 +148,20 @@ class LinkTable:
         self.touched[peer] = link
 
     def flush(self, now: float) -> None:
-        """Everything queued goes out, one frame a link; acknowledgements ride along."""
+        """Everything queued goes out, in one frame a link unless it is long; acknowledgements
+        ride along."""
         for link in self.touched.values():
             if link.state is not LinkState.UP:
                 continue
             tail, sent = link.tail, link.sent
             if sent < tail.last:
-                data = Data(sent + 1, link.received, tail.after(sent))
+                messages = tail.after(sent)
+                while len(messages) > FRAME_MESSAGES_MAX:
+                    part, messages = messages[:FRAME_MESSAGES_MAX], messages[FRAME_MESSAGES_MAX:]
+                    data = Data(sent + 1, link.received, part)
+                    self._emit(Send(link.peer, link.connection, data))
+                    sent += FRAME_MESSAGES_MAX
+                data = Data(sent + 1, link.received, messages)
                 self._emit(Send(link.peer, link.connection, data))
                 link.sent = tail.last
                 link.unacknowledged = 0
