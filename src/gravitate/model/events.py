@@ -88,7 +88,7 @@ class PlainBodies:
         return sum(32 * len(e.attributes) + len(e.payload) for e in self.events)
 
 
-class Batch:
+class Batch(msgspec.Struct, eq=False, gc=False):
     """Events of one publisher in counter order, under one header that each hop may rewrite.
 
     `counters` ascends; it is a `range` while nothing was left out. All events of a batch have
@@ -97,45 +97,17 @@ class Batch:
     broker took it in, in seconds.
     """
 
-    __slots__ = (
-        "bodies",
-        "counters",
-        "covered",
-        "incarnation",
-        "plane",
-        "predecessors",
-        "published_at",
-        "publisher",
-        "qos",
-        "tether",
-        "trace_mark",
-    )
-
-    def __init__(
-        self,
-        publisher: str,
-        incarnation: int,
-        counters: Sequence[int],
-        bodies: Bodies,
-        qos: int = 0,
-        published_at: float = 0.0,
-        plane: int = 0,
-        covered: tuple[str, ...] = (),
-        trace_mark: int = 0,
-        tether: str | None = None,
-        predecessors: Mapping[str, Sequence[int]] | None = None,
-    ) -> None:
-        self.publisher = publisher
-        self.incarnation = incarnation
-        self.counters = counters
-        self.bodies = bodies
-        self.qos = qos
-        self.published_at = published_at
-        self.plane = plane
-        self.covered = covered
-        self.trace_mark = trace_mark
-        self.tether = tether
-        self.predecessors = predecessors
+    publisher: str
+    incarnation: int
+    counters: Sequence[int]
+    bodies: Bodies
+    qos: int = 0
+    published_at: float = 0.0
+    plane: int = 0
+    covered: tuple[str, ...] = ()
+    trace_mark: int = 0
+    tether: str | None = None
+    predecessors: Mapping[str, Sequence[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.counters)

@@ -39,21 +39,17 @@ _LARGE_BYTES = 16 * 1024
 _BALLAST = 8
 
 
-class FrameBodies:
+class FrameBodies(msgspec.Struct, eq=False, gc=False):
     """Events as slices of received bytes; implements `gravitate.model.events.Bodies`."""
 
-    __slots__ = ("_topics", "buffer", "emitted", "frames", "payload_fields", "qos")
-
-    def __init__(
-        self, buffer: bytes, frames: Frames, qos: int, payload_fields: bool = True
-    ) -> None:
-        self.buffer = buffer
-        self.frames = frames
-        self.qos = qos
-        self.payload_fields = payload_fields
-        self.emitted: dict[tuple[int, int], tuple[int, list[bytes | memoryview]]] | None = None
-        """What `emit` made of these bodies last, for the next receiver of the same."""
-        self._topics: list[bytes] | None = None
+    buffer: bytes
+    frames: Frames
+    qos: int
+    payload_fields: bool = True
+    emitted: dict[tuple[int, int], tuple[int, list[bytes | memoryview]]] | None = None
+    """What `emit` made of these bodies last, for the next receiver of the same."""
+    topics_found: list[bytes] | None = None
+    """What `topics` answers, once asked."""
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -77,9 +73,9 @@ class FrameBodies:
         return FrameBodies(buffer, chosen, self.qos, self.payload_fields)
 
     def topics(self) -> Sequence[bytes]:
-        topics = self._topics
+        topics = self.topics_found
         if topics is None:
-            topics = self._topics = self._find_topics()
+            topics = self.topics_found = self._find_topics()
         return topics
 
     def _find_topics(self) -> list[bytes]:
