@@ -17,7 +17,7 @@ from gravitate.simulate.checkers.tables import check_tables
 from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
 from gravitate.simulate.models import ServiceModel
-from gravitate.simulate.run import SIMULATED, broker_factory, settle
+from gravitate.simulate.run import broker_factory, settle
 from gravitate.simulate.world import World
 
 ALL = parse("topic IS NOT NULL")
@@ -35,7 +35,7 @@ class Line:
         self.violations = Violations()
         self.checker = DeliveryChecker(self.violations, ScanOracle())
         self.world = World(
-            network, broker_factory(SIMULATED), service=service, observers=(self.checker,)
+            network, broker_factory(network), service=service, observers=(self.checker,)
         )
         self.world.start()
         settle(self.world)

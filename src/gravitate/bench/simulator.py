@@ -51,7 +51,9 @@ class Timed:
         loops = LoopChecker(self.violations)
         observers: tuple[Observer, ...] = (self._deliveries, loops) if checks else ()
         self._world = World(
-            script.network, broker_factory(started=loops.started), observers=observers
+            script.network,
+            broker_factory(script.network, started=loops.started),
+            observers=observers,
         )
         self._clients = connect_clients(self._world, script)
         self.steps = 0

@@ -12,7 +12,15 @@ a condition that does not parse, a fault on a link that is not there.
     shape = "balanced-tree"         # balanced-tree, line, star, random-tree
     brokers = 7
     fanout = 2
-    latency_ms = [5.0, 40.0]        # per link, drawn between the two
+    latency_ms = [5.0, 40.0]        # per link, drawn between the two; or one of
+                                    # extent_ms = 80.0 (brokers scattered over a square) and
+                                    # rtt_matrix = "rtt.tsv" (measured round trips, a row a line)
+    bandwidth_bytes_per_s = 0.0     # of every link; 0: unlimited
+
+    [service]                       # what a simulated broker takes; optional
+    batch_ms = 0.1                  # for each batch of inputs, each input, each event
+    input_ms = 0.0
+    event_ms = 0.02
 
     [workload]                      # stock quotes; optional
     publishers = 2
@@ -41,7 +49,6 @@ The same file and seed give the same script, always.
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from importlib import resources
 from pathlib import Path
@@ -49,6 +56,7 @@ from typing import Final
 
 import msgspec
 
+from gravitate.config import latencies
 from gravitate.config import network as network_file
 from gravitate.config.build import shaped
 from gravitate.config.decode import decode
@@ -62,11 +70,12 @@ from gravitate.config.script import (
     RestartBroker,
     Script,
     ScriptClient,
+    ServiceTimes,
     TraceOptions,
 )
 from gravitate.config.toml import Document, parse, read
 from gravitate.config.workload import StockQuotes, stock_quotes
-from gravitate.errors import FilterError, InputError
+from gravitate.errors import FileError, FilterError, InputError
 from gravitate.model.language import parse as parse_condition
 
 PACKAGED: Final = ("demo", "small")
@@ -81,6 +90,9 @@ class NetworkChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     brokers: int = 0
     fanout: int = 2
     latency_ms: tuple[float, float] = (0.0, 0.0)
+    extent_ms: float = 0.0
+    rtt_matrix: str = ""
+    bandwidth_bytes_per_s: float = 0.0
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +105,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workload: StockQuotes | None = None
     clients: tuple[ScriptClient, ...] = ()
     faults: tuple[Fault, ...] = ()
+    service: ServiceTimes = ServiceTimes()
     trace: TraceOptions = TraceOptions()
 
 
@@ -137,6 +150,7 @@ def _expand(document: Document, folder: Path, seed: int | None, duration_s: floa
         clients=tuple(clients),
         publications=tuple(publications),
         faults=tuple(sorted(scenario.faults, key=lambda fault: fault.at_s)),
+        service=scenario.service,
         trace=scenario.trace,
     )
 
@@ -148,6 +162,32 @@ def _network(document: Document, choice: NetworkChoice, folder: Path, seed: int)
                 "'file' and 'brokers' exclude each other: write one", "network", "brokers"
             )
         return network_file.load(folder / choice.file)
+    _check_latencies(document, choice)
+    try:
+        network = shaped(
+            choice.shape,
+            choice.brokers,
+            fanout=choice.fanout,
+            seed=seed,
+            extent_ms=choice.extent_ms,
+        )
+        if choice.rtt_matrix:
+            matrix = latencies.read_matrix(folder / choice.rtt_matrix)
+            network = latencies.measured(network, matrix, seed)
+        elif not choice.extent_ms:
+            network = latencies.drawn(network, *choice.latency_ms, seed)
+    except FileError:
+        raise
+    except InputError as problem:
+        raise document.error(str(problem), "network") from None
+    links = tuple(
+        msgspec.structs.replace(link, bandwidth_bytes_per_s=choice.bandwidth_bytes_per_s)
+        for link in network.links
+    )
+    return msgspec.structs.replace(network, links=links)
+
+
+def _check_latencies(document: Document, choice: NetworkChoice) -> None:
     low_ms, high_ms = choice.latency_ms
     if not 0.0 <= low_ms <= high_ms < math.inf:
         raise document.error(
@@ -156,16 +196,22 @@ def _network(document: Document, choice: NetworkChoice, folder: Path, seed: int)
             "network",
             "latency_ms",
         )
-    try:
-        network = shaped(choice.shape, choice.brokers, fanout=choice.fanout, seed=seed)
-    except InputError as problem:
-        raise document.error(str(problem), "network") from None
-    generator = random.Random(f"latencies/{seed}")
-    links = tuple(
-        msgspec.structs.replace(link, latency_ms=round(generator.uniform(low_ms, high_ms), 3))
-        for link in network.links
-    )
-    return msgspec.structs.replace(network, links=links)
+    sources = {
+        "latency_ms": high_ms > 0,
+        "extent_ms": choice.extent_ms != 0,
+        "rtt_matrix": bool(choice.rtt_matrix),
+    }
+    given = [name for name, is_given in sources.items() if is_given]
+    if len(given) > 1:
+        raise document.error(
+            f"'{given[0]}' and '{given[1]}' exclude each other: write one", "network", given[1]
+        )
+    if not 0 <= choice.bandwidth_bytes_per_s < math.inf:
+        raise document.error(
+            f"'bandwidth_bytes_per_s' is {choice.bandwidth_bytes_per_s:g}: write a number from 0",
+            "network",
+            "bandwidth_bytes_per_s",
+        )
 
 
 def _check_figures(document: Document, scenario: Scenario) -> None:
@@ -178,6 +224,10 @@ def _check_figures(document: Document, scenario: Scenario) -> None:
             "trace",
             "sampling",
         )
+    for name in ServiceTimes.__struct_fields__:
+        time_ms = getattr(scenario.service, name)
+        if not 0 <= time_ms < math.inf:
+            raise document.error(f"'{name}' is {time_ms:g}: write a number from 0", "service", name)
     workload = scenario.workload
     if workload is None:
         return

@@ -103,6 +103,14 @@ class TraceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sampling: float = 1.0
 
 
+class ServiceTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a simulated broker is busy; real brokers take what they take."""
+
+    batch_ms: float = 0.0
+    input_ms: float = 0.0
+    event_ms: float = 0.0
+
+
 class Script(msgspec.Struct, frozen=True):
     """Everything a driver needs."""
 
@@ -113,6 +121,7 @@ class Script(msgspec.Struct, frozen=True):
     clients: tuple[ScriptClient, ...]
     publications: tuple[Publication, ...]
     faults: tuple[Fault, ...] = ()
+    service: ServiceTimes = ServiceTimes()
     trace: TraceOptions = TraceOptions()
 
 

@@ -1,13 +1,11 @@
 """Faults: what goes wrong when, done to a world.
 
-Scripted faults come from a scenario; `draw` makes random ones. Every fault ends: a cut heals, a
-broker that stopped starts again, a client comes back. Nothing here knows what faults should lead
-to; that is for the checkers.
+Every fault ends: a cut heals, a broker that stopped starts again, a client comes back. Nothing
+here knows what faults should lead to; that is for the checkers.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -67,32 +65,3 @@ def start_when_down(world: World, broker: str) -> None:
         world.scheduler.after(START_AGAIN_S, partial(start_when_down, world), broker, FIRST)
     else:
         world.start_broker(broker)
-
-
-def draw(
-    generator: random.Random,
-    links: Sequence[tuple[str, str]],
-    brokers: Sequence[str],
-    clients: Sequence[str],
-    duration_s: float,
-    count: int,
-) -> list[Fault]:
-    """`count` random faults within `duration_s`, in time order; ends may lie beyond it."""
-    faults: list[Fault] = []
-    for _ in range(count):
-        at_s = generator.uniform(0.0, duration_s)
-        for_s = generator.choice((0.01, 0.2, 1.0, 3.0)) * generator.uniform(0.5, 1.5)
-        kinds = ["cut", "delay", "restart"] if links else ["restart"]
-        if clients:
-            kinds.append("disconnect")
-        match generator.choice(kinds):
-            case "cut":
-                faults.append(CutLink(at_s, for_s, generator.choice(links)))
-            case "delay":
-                extra_ms = generator.uniform(1.0, 500.0)
-                faults.append(DelayLink(at_s, for_s, generator.choice(links), extra_ms))
-            case "restart":
-                faults.append(RestartBroker(at_s, for_s, generator.choice(brokers)))
-            case _:
-                faults.append(DisconnectClient(at_s, for_s, generator.choice(clients)))
-    return sorted(faults, key=lambda fault: fault.at_s)

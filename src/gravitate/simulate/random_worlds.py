@@ -13,9 +13,11 @@ relocation is for), and publishes only what it advertised, or leaves advertising
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -78,7 +80,7 @@ class RandomWorld:
         self._options = _options(generator)
         self.world = World(
             self.network,
-            broker_factory(self._options, loops.started),
+            broker_factory(self.network, self._options, loops.started),
             service=_service(generator),
             observers=(self.deliveries, loops),
         )
@@ -97,11 +99,15 @@ class RandomWorld:
             self._check()
             if self.violations:
                 break
+        return self.outcome()
+
+    def outcome(self) -> WorldOutcome:
+        """How the world stands now."""
         return WorldOutcome(
             seed=self.seed,
             brokers=len(self.network.brokers),
             clients=len(self.clients),
-            steps=world.steps,
+            steps=self.world.steps,
             published=self.deliveries.entered,
             delivered=self.deliveries.delivered,
             faults=self.faults,
@@ -309,9 +315,10 @@ def run_world(seed: int, faults: bool = True) -> WorldOutcome:
     try:
         return world.run()
     except Exception as error:
-        raise RuntimeError(
-            f"world {seed} broke: replay: gravitate simulate --random 1 --seed {seed}"
-        ) from error
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+        world.violations.add("raised", world.world.now, f"{error!r} at {place}")
+        return world.outcome()
 
 
 def run_worlds(

@@ -17,6 +17,7 @@ import msgspec
 from gravitate.broker.core import Broker
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
+from gravitate.config.network import Network
 from gravitate.config.script import Delivery, Publication, Script, delivery_of, expected
 from gravitate.model.events import Batch, PlainBodies
 from gravitate.model.language import parse
@@ -71,15 +72,25 @@ class RunResult(msgspec.Struct, frozen=True):
 
 
 def broker_factory(
-    options: BrokerOptions = SIMULATED, started: Callable[[str], None] = lambda broker: None
+    network: Network,
+    options: BrokerOptions = SIMULATED,
+    started: Callable[[str], None] = lambda broker: None,
 ) -> BrokerFactory:
-    """Builds production brokers for a world; `started` is told of each."""
+    """Builds production brokers as `network` has them; `started` is told of each."""
 
     def build(
         broker_id: str, incarnation: int, links: Mapping[str, bool], observers: Sequence[Observer]
     ) -> Broker:
         started(broker_id)
-        return Broker(broker_id, incarnation, links, options=options, observers=observers)
+        return Broker(
+            broker_id,
+            incarnation,
+            links,
+            options=options,
+            observers=observers,
+            routing=network.routing,
+            forwarding=network.forwarding,
+        )
 
     return build
 
@@ -107,8 +118,8 @@ def run_scenario(
         watching += [deliveries, loops]
     world = World(
         script.network,
-        broker_factory(options, loops.started),
-        service=service,
+        broker_factory(script.network, options, loops.started),
+        service=service or ServiceModel.of(script.service),
         observers=watching,
     )
     received: set[Delivery] = set()

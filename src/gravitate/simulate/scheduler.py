@@ -45,10 +45,6 @@ class Scheduler:
         """Run `action(argument)` once `delay_s` has passed."""
         self.at(self.now + delay_s, action, argument, priority)
 
-    def next_at(self) -> float | None:
-        """When the next action is due; None when nothing is."""
-        return self._heap[0][0] if self._heap else None
-
     def run(self, until_s: float = float("inf"), actions_max: int | None = None) -> int:
         """Run what is due up to and including `until_s`; the number of actions run.
 

@@ -25,7 +25,7 @@ from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.network import Network
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
-from gravitate.simulate.models import LatencyModel, NetworkLatency, ServiceModel
+from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.scheduler import FIRST, Scheduler
 
 T = TypeVar("T")
@@ -124,7 +124,6 @@ class World:
         network: Network,
         factory: BrokerFactory,
         *,
-        latency: LatencyModel | None = None,
         service: ServiceModel | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -140,12 +139,11 @@ class World:
         self._service = None if service.instant() else service
         self._connections = 0
         self.hosts = {broker.id: Host(broker.id) for broker in network.brokers}
-        latency = latency or NetworkLatency(network)
         self.lines: dict[tuple[str, str], Line] = {}
         self._dials: dict[str, dict[str, bool]] = {broker.id: {} for broker in network.brokers}
         for link in network.links:
             a, b = link.between
-            line = Line(a, b, latency.latency_s(a, b), link.bandwidth_bytes_per_s)
+            line = Line(a, b, link.latency_ms / 1000, link.bandwidth_bytes_per_s)
             self.lines[a, b] = self.lines[b, a] = line
             self._dials[a][b] = True
             self._dials[b][a] = False
