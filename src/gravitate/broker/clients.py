@@ -210,15 +210,15 @@ class Clients:
         session = self.sessions.get(input.session)
         if session is None:
             return
-        batch = self._number(session, input)
+        size = len(input.bodies)
+        batch = self._number(session, input, size)
         if batch is not None:
             self._publish(session, batch)
         if input.qos:
-            self._accept(session, len(input.bodies), batch)
+            self._accept(session, size, batch)
 
-    def _number(self, session: Session, input: ClientPublished) -> Batch | None:
+    def _number(self, session: Session, input: ClientPublished, size: int) -> Batch | None:
         """The publications as a batch, less what the client has sent before."""
-        size = len(input.bodies)
         first = session.next_counter
         if session.counts and input.first_counter is not None:
             first = input.first_counter
