@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gravitate.config import scenario
+from gravitate.config.outcome import Outcome
 from gravitate.config.script import Script
 from gravitate.serve.stage import LiveResult, Stage, staged
 from gravitate.serve.traces import TraceSettings
@@ -33,22 +34,14 @@ VIEW_S: Final = 0.5
 """Between two looks at the network."""
 
 
-class DemoReport(msgspec.Struct, frozen=True):
+class DemoReport(Outcome, frozen=True, kw_only=True):
     """What the demo amounted to, with the names that `--json` has."""
 
-    scenario: str
-    seed: int
     seconds: float
     brokers: int
     publishers: int
     subscribers: int
     published: int
-    expected: int
-    delivered: int
-    missing: int
-    unexpected: int
-    duplicates: int
-    out_of_order: int
     delay_ms_p50: float
     delay_ms_p99: float
     hops_mean: float
@@ -57,16 +50,6 @@ class DemoReport(msgspec.Struct, frozen=True):
     pure_forwarders: int
     yield_: float = msgspec.field(name="yield")
     traces: str = ""
-
-    def is_sound(self) -> bool:
-        """Everything expected came, once, in order, and nothing else."""
-        return (
-            self.delivered == self.expected
-            and not self.missing
-            and not self.unexpected
-            and not self.duplicates
-            and not self.out_of_order
-        )
 
 
 def run_demo(
@@ -186,20 +169,14 @@ def reckon(script: Script, result: LiveResult, directory: Path) -> DemoReport:
     metrics = result.metrics
     assert metrics is not None, "the demo's brokers run in this process"
     publishers, subscribers = _roles(script)
+    outcome = {name: getattr(result, name) for name in Outcome.__struct_fields__}
     return DemoReport(
-        scenario=script.name,
-        seed=script.seed,
+        **outcome,
         seconds=script.duration_s,
         brokers=len(script.network.brokers),
         publishers=publishers,
         subscribers=subscribers,
         published=metrics.published,
-        expected=result.expected,
-        delivered=result.delivered,
-        missing=result.missing,
-        unexpected=result.unexpected,
-        duplicates=result.duplicates,
-        out_of_order=result.out_of_order,
         delay_ms_p50=round(result.delay_ms_p50, 3),
         delay_ms_p99=round(result.delay_ms_p99, 3),
         hops_mean=round(metrics.hops_mean, 3),

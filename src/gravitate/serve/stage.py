@@ -27,6 +27,7 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.client import Client, Message
 from gravitate.config.network import Network
+from gravitate.config.outcome import Outcome, judged
 from gravitate.config.script import (
     CutLink,
     DelayLink,
@@ -55,17 +56,9 @@ STRAY_S: Final = 0.3
 """How long is waited, once everything has come, for what should not."""
 
 
-class LiveResult(msgspec.Struct, frozen=True):
-    """What a run on sockets delivered; the fields mean what the simulator's mean."""
+class LiveResult(Outcome, frozen=True, kw_only=True):
+    """What a run on sockets delivered, and how long it took."""
 
-    scenario: str
-    seed: int
-    expected: int
-    delivered: int
-    missing: int
-    unexpected: int
-    duplicates: int
-    out_of_order: int
     elapsed_s: float
     delay_ms_p50: float
     delay_ms_p99: float
@@ -73,10 +66,6 @@ class LiveResult(msgspec.Struct, frozen=True):
     metrics: Summary | None
     """What brokers saw; None when they ran in processes of their own."""
     deliveries: frozenset[Delivery]
-
-    def is_sound(self) -> bool:
-        """All that was expected came, once, in order, and nothing else."""
-        return not (self.missing or self.unexpected or self.duplicates or self.out_of_order)
 
 
 class Audience:
@@ -271,15 +260,15 @@ class Stage:
         """What the run amounts to so far."""
         audience, script = self.audience, self.script
         brokers = [spec.id for spec in script.network.brokers]
+        outcome = judged(
+            script,
+            audience.wanted,
+            audience.received,
+            audience.duplicates,
+            audience.out_of_order,
+        )
         return LiveResult(
-            scenario=script.name,
-            seed=script.seed,
-            expected=len(audience.wanted),
-            delivered=len(audience.received),
-            missing=len(audience.wanted - audience.received),
-            unexpected=len(audience.received - audience.wanted),
-            duplicates=audience.duplicates,
-            out_of_order=audience.out_of_order,
+            **msgspec.structs.asdict(outcome),
             elapsed_s=self.elapsed_s,
             delay_ms_p50=audience.percentile_ms(0.50),
             delay_ms_p99=audience.percentile_ms(0.99),

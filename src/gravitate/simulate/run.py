@@ -18,6 +18,7 @@ from gravitate.broker.core import Broker
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import Network
+from gravitate.config.outcome import Outcome, judged
 from gravitate.config.script import Delivery, Publication, Script, delivery_of, expected
 from gravitate.model.events import Batch, PlainBodies
 from gravitate.model.language import parse
@@ -42,17 +43,9 @@ Progress = Callable[[float], None]
 """Called with the share of the script's duration that is done, 0 to 1."""
 
 
-class RunResult(msgspec.Struct, frozen=True):
+class RunResult(Outcome, frozen=True, kw_only=True):
     """What a run delivered, and what the checkers found (nothing, if all is well)."""
 
-    scenario: str
-    seed: int
-    expected: int
-    delivered: int
-    missing: int
-    unexpected: int
-    duplicates: int
-    out_of_order: int
     violations: tuple[str, ...]
     steps: int
     simulated_s: float
@@ -61,14 +54,7 @@ class RunResult(msgspec.Struct, frozen=True):
     """Who got which publication; the same on every driver."""
 
     def is_sound(self) -> bool:
-        """All that was expected came, once, in order, and nothing else."""
-        return not (
-            self.missing
-            or self.unexpected
-            or self.duplicates
-            or self.out_of_order
-            or self.violations
-        )
+        return Outcome.is_sound(self) and not self.violations
 
 
 def broker_factory(
@@ -152,16 +138,15 @@ def run_scenario(
         for client in clients.values():
             for sentence in client.violations:
                 violations.add("client", world.now, sentence)
-    wanted = expected(script)
+    outcome = judged(
+        script,
+        expected(script),
+        received,
+        max(repeated, violations.counts["duplicate"]),
+        violations.counts["order"],
+    )
     return RunResult(
-        scenario=script.name,
-        seed=script.seed,
-        expected=len(wanted),
-        delivered=len(received),
-        missing=len(wanted - received),
-        unexpected=len(received - wanted),
-        duplicates=max(repeated, violations.counts["duplicate"]),
-        out_of_order=violations.counts["order"],
+        **msgspec.structs.asdict(outcome),
         violations=tuple(violations.sentences),
         steps=world.steps,
         simulated_s=world.now,
