@@ -1,9 +1,10 @@
 """One broker on sockets: the driver of a broker core.
 
 Owns the clock, the timers, the batching of inputs and the carrying out of effects. Everything
-submitted during one iteration of the event loop is handed to the core together; what comes back
-is buffered per connection and written once. Does not know frames (`links` moves them) nor MQTT
-(the front door attaches its connections here).
+submitted during one iteration of the event loop is handed to the core together, the first read
+after a quiet moment excepted (`hurry`); what comes back is buffered per connection and written
+once. Does not know frames (`links` moves them) nor MQTT (the front door attaches its connections
+here).
 
 Invariants: the core is entered from one place, `_run`, and never from within itself; effects are
 carried out in the order given; an effect for a client that has gone is dropped. When the core
@@ -116,6 +117,7 @@ class Node:
         self._clock_offset_s = time.time() - time.monotonic()
         self._inputs: list[Input] = []
         self._scheduled = False
+        self._hurried_at = 0.0
         self._running = False
         self._ended = False
         self._clients: dict[str, ClientConnection] = {}
@@ -171,6 +173,15 @@ class Node:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._run)
+
+    def hurry(self, tick: float) -> None:
+        """A read has been submitted as a whole; `tick` is the time of the loop's clock.
+
+        The first read within a tick (a millisecond) is handled at once, so that a lone event does
+        not wait for another turn of the loop; those that follow it are handled together."""
+        if tick != self._hurried_at and self._inputs:
+            self._hurried_at = tick
+            self._run()
 
     def attach(self, session: str, connection: ClientConnection) -> None:
         """Effects of `session` go to `connection` from now on.

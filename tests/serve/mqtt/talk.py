@@ -45,6 +45,9 @@ class Recorder:
         self.inputs.append(input)
         self._news.set()
 
+    def hurry(self, tick: float) -> None:
+        """There is nothing to do sooner."""
+
     def attach(self, session: str, connection: Connection) -> None:
         self.attached[session] = connection
 

@@ -67,6 +67,10 @@ class Host(Protocol):
 
     def submit(self, input: Input) -> None: ...
 
+    def hurry(self, tick: float) -> None:
+        """Everything that a read at the loop's time `tick` brought has been submitted."""
+        ...
+
     def attach(self, session: str, connection: Connection) -> None: ...
 
     def detach(self, session: str, connection: Connection) -> None: ...
@@ -148,6 +152,7 @@ class Connection(asyncio.Protocol):
             self._fail(error)
         if self._outbox.chunks:
             self._outbox.flush()
+        self._host.hurry(self._heard_at_s)
 
     def eof_received(self) -> None:
         """The client will send no more; the transport closes."""

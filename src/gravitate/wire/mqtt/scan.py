@@ -36,6 +36,13 @@ _runs: Final = np.zeros((FRAMES_MAX, 3), dtype=np.int32)
 def scan(data: bytes, position: int, version: int, size_max: int) -> Scan:
     """The complete frames of `data` from `position` on (at most `FRAMES_MAX` of them)."""
     size = len(data) - position
+    if 2 < size <= 0x80 and data[position + 1] == size - 2 and size <= size_max:
+        # One short publication and nothing else: what a quiet client's read looks like.
+        kind = data[position]
+        if kind == k.PUBLISH_0 or kind == k.PUBLISH_1:
+            row = _plain_publish(data, position, position + 2, position + size, kind, version)
+            if row is not None:
+                return [row], [(kind, 0, 1)], position + size, 0
     if size <= SHORT_READ_BYTES and (
         size <= SHORT_ACKNOWLEDGEMENTS_BYTES or data[position] != k.PUBACK
     ):
