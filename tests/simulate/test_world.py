@@ -7,8 +7,9 @@ import pytest
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
 from gravitate.broker.messages import Ping
+from gravitate.simulate.hosts import REFUSED
 from gravitate.simulate.models import ServiceModel
-from gravitate.simulate.world import REFUSED, World
+from gravitate.simulate.world import World
 
 from .toys import ToyBroker, pair
 

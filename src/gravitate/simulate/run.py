@@ -28,8 +28,9 @@ from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.tables import check_tables
 from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
+from gravitate.simulate.hosts import BrokerFactory
 from gravitate.simulate.models import ServiceModel
-from gravitate.simulate.world import BrokerFactory, World
+from gravitate.simulate.world import World
 from gravitate.trace.metrics import Metrics, Summary
 
 SIMULATED: BrokerOptions = BrokerOptions(heartbeat_s=0.0)

@@ -15,105 +15,20 @@ the instant service model a batch is one input. A *step* is one batch handled by
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
 from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.network import Network
+from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
 from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.scheduler import FIRST, Scheduler
 
 T = TypeVar("T")
-
-
-class SteppedBroker(Protocol):
-    """What a world drives: the broker core, or a stand-in of the tests."""
-
-    def start(self, now: float) -> list[e.Effect]: ...
-
-    def handle(self, inputs: Sequence[i.Input], now: float) -> list[e.Effect]: ...
-
-
-BrokerFactory = Callable[[str, int, Mapping[str, bool], Sequence[Observer]], SteppedBroker]
-"""Called with id, incarnation, links (peer -> whether this side dials) and observers."""
-
-
-class SessionEnd(Protocol):
-    """The client's side of a session, as the world calls it."""
-
-    def on_delivered(self, effect: e.Deliver) -> None: ...
-
-    def on_accepted(self, count: int) -> None: ...
-
-    def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None: ...
-
-    def on_closed(self, reason: str) -> None: ...
-
-
-REFUSED = "refused"
-"""Why a session ended that never began: the broker is down."""
-
-
-class Attachment:
-    """One connection of one client to one broker."""
-
-    __slots__ = (
-        "client",
-        "held",
-        "is_read",
-        "latency_s",
-        "live",
-        "queue",
-        "session",
-        "successor",
-    )
-
-    def __init__(self, session: str, client: SessionEnd, latency_s: float) -> None:
-        self.session = session
-        self.client = client
-        self.latency_s = latency_s
-        self.live = True
-        self.is_read = True
-        """Whether what the client sends on it is still taken."""
-        self.held = False
-        self.queue: list[i.Input] = []
-        self.successor: Attachment | None = None
-        """The connection of the same client that is about to take over."""
-
-
-class Host:
-    """The place of one broker: the broker itself while it is up, and its inputs."""
-
-    __slots__ = (
-        "attachments",
-        "broker",
-        "busy",
-        "connecting",
-        "id",
-        "inbox",
-        "incarnation",
-        "pipes",
-        "stopping",
-        "timers",
-    )
-
-    def __init__(self, broker_id: str) -> None:
-        self.id = broker_id
-        self.incarnation = 0
-        self.broker: SteppedBroker | None = None
-        self.pipes: dict[int, Pipe] = {}
-        self.timers: dict[str, float] = {}
-        self.attachments: dict[str, Attachment] = {}
-        self.connecting: deque[Attachment] = deque()
-        """Of the `ClientConnected` in the inbox, in order."""
-        self.inbox: list[i.Input] = []
-        self.busy = False
-        self.stopping = False
 
 
 class World:
