@@ -26,7 +26,6 @@ class Outbox:
         "_transport",
         "_version",
         "chunks",
-        "left_out",
         "window",
     )
 
@@ -37,8 +36,6 @@ class Outbox:
         self.chunks: list[bytes | memoryview] = []
         self._told = 0
         self.window = DeliveryWindow()
-        self.left_out = 0
-        """Deliveries that were too large for the client."""
 
     def agree(self, version: int, size_max: int) -> None:
         """The client's version and its Maximum Packet Size (0: any)."""
@@ -87,10 +84,8 @@ class Outbox:
             if index in chosen:
                 number = packet_id(sequence + index) if qos else 0
                 self.chunks += emit(frames.select([index]), self._version, qos, number)
-            else:
-                self.left_out += 1
-                if qos:
-                    self.window.settle(sequence + index)
+            elif qos:
+                self.window.settle(sequence + index)
 
 
 def as_frames(bodies: Bodies) -> FrameBodies:

@@ -79,3 +79,4 @@ class LoopChecker(Observer):
         if len(been) > EVENTS_MAX:
             for key in list(been)[: EVENTS_MAX // 2]:
                 del been[key]
+                self._excused.discard(key)
