@@ -116,6 +116,8 @@ def test_a_bad_file_ends_with_one_sentence_and_its_line(
         (("bench", "simulator", "--case", "no"), "in bench simulator: write one of tree-63"),
         (("pub", "t", "text", "--lines"), "write no payload"),
         (("simulate",), "either a scenario"),
+        (("simulate", "--random", "1", "--trace", "t"), "random worlds are not traced"),
+        (("sub", "--where", "volume >"), "does not parse:\nvolume >\n        ^ expected"),
         (("simulate", "demo", "--random", "3"), "either a scenario"),
         (("simulate", "no-such.toml"), "no-such.toml: cannot be read"),
     ],
@@ -171,3 +173,12 @@ def test_status_of_a_network_that_is_down_says_so(gravitate: Gravitate, tmp_path
     assert answer.status == 1
     assert "no answer" in answer.out
     assert json.loads(gravitate("status", path, "--json").out)["b01"]["unreachable"] is True
+
+
+def test_two_runs_do_not_share_a_trace_folder(gravitate: Gravitate, tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    first = gravitate("simulate", "small", "--trace", traces, "--json")
+    assert first.status == 0
+    second = gravitate("simulate", "small", "--trace", traces, "--json")
+    assert second.status == 2
+    assert second.err.strip().endswith("holds the traces of another run: give another folder")

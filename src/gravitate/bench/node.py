@@ -4,8 +4,9 @@ Payloads are 100 bytes. Each case runs in interleaved rounds (ours, mosquitto, o
 reports medians. Beside each figure stands what the load generator used of a processor during
 it (`...-load-cpu`): far from one, it was not the bottleneck (in rounds it takes turns with the
 broker, and uses more the more often the broker wakes it). Streams are bounded by what the
-subscribers received, so nobody drops anything, and a run in which a delivery is missing, doubled
-or out of place ends in an error instead of a figure.
+subscribers received, so nobody drops anything, and a run in which deliveries are missing or
+doubled ends in an error instead of a figure; the order of streams is checked at the end of each
+read.
 
 The cases: `q0-1to1`, `q1-1to1`, `q0-1to50`, `q1-1to50` stream from one publisher (deliveries a
 second); `q0-50to1`, `q1-50to1` are 50 publishers that send one message each a round, where

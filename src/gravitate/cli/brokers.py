@@ -54,6 +54,10 @@ def up(
 ) -> None:
     """Run all brokers of a network here, until Ctrl-C."""
     network = load(path)
+    if trace is not None:
+        from gravitate.trace.manifest import check_unused
+
+        check_unused(trace)
     settings = _settings(network, emulate_latency, trace, sampling, verbose)
     from gravitate.serve import processes as running
 

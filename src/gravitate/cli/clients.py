@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gravitate.client import Message, Subscription
 
 Host = Annotated[str, typer.Option("--host", help="Where the broker listens.")]
-Port = Annotated[int, typer.Option("--port", "-p", help="Its MQTT port.")]
+Port = Annotated[int, typer.Option("--port", "-p", help="Its MQTT port.", min=1, max=65535)]
 NetworkOption = Annotated[
     Path | None, typer.Option("--network", "-n", help="Take the address from a network file.")
 ]
@@ -49,7 +49,7 @@ def pub(
     network: NetworkOption = None,
     at: AtBroker = "",
     client_id: ClientId = None,
-    json: output.AsJson = False,
+    json: output.AsJsonLines = False,
 ) -> None:
     """Publish events; attributes are what conditions see."""
     if lines and (payload or count > 1):
@@ -96,7 +96,7 @@ def sub(
     network: NetworkOption = None,
     at: AtBroker = "",
     client_id: ClientId = None,
-    json: output.AsJson = False,
+    json: output.AsJsonLines = False,
 ) -> None:
     """Subscribe and print what arrives, until Ctrl-C; with --json one object a line."""
     address = _address(host, port, network, at)
@@ -189,6 +189,16 @@ def _address(host: str, port: int, network: Path | None, at: str) -> tuple[str, 
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
+    import logging
+
     import uvloop
 
+    class Notices(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            output.say(record.getMessage())
+
+    # Connections that are lost and renewed.
+    logger = logging.getLogger("gravitate.client")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Notices())
     uvloop.run(work)

@@ -18,7 +18,10 @@ def demo(
 ) -> None:
     """15 brokers carry stock quotes to 300 subscribers; exit status 1 when one is missing."""
     from gravitate.serve.demo import report_json, report_table, run_demo
+    from gravitate.trace.manifest import check_unused
 
+    if trace is not None:
+        check_unused(trace)
     report = run_demo(seconds, live=not json, traces=trace, seed=seed)
     if json:
         typer.echo(report_json(report))

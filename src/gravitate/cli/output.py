@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")]
 
 
 def show(what: RenderableType) -> None:

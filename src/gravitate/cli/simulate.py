@@ -41,7 +41,9 @@ def simulate(
     from gravitate.errors import InputError
 
     if bool(random) == (scenario is not None):
-        raise InputError("write either a scenario (a file, or demo) or --random N")
+        raise InputError("write either a scenario (a file, demo or small) or --random N")
+    if random and trace is not None:
+        raise InputError("random worlds are not traced: give --trace with a scenario")
     if random:
         _random_worlds(random, 1 if seed is None else seed, processes, json)
     else:
@@ -57,10 +59,13 @@ def _scenario(
     json: bool,
 ) -> None:
     from gravitate.config import scenario
+    from gravitate.trace import manifest
 
     script = scenario.load(name, seed)
     directory = trace or (Path(script.trace.directory) if script.trace.directory else None)
     rate = sampling if trace else script.trace.sampling
+    if directory is not None:
+        manifest.check_unused(directory)
     result = _run(script, directory, rate, checks)
     if json:
         output.show_json(summary(result))

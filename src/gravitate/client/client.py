@@ -171,10 +171,11 @@ class Client:
                 reason = await asyncio.shield(connection.lost)
                 self._connected.clear()
                 self._connection = None
-                logger.info("%s: %s", self.client_id, reason)
+                logger.info("%s; connecting again", reason)
                 self._stop_at(reason)
                 connection = await self._retried()
                 self.reconnects += 1
+                logger.info("connected to %s:%d again", self.host, self.port)
         except GravitateError as error:
             self._end(error, failed=True)
 

@@ -279,14 +279,14 @@ def _check_clients(
                 subscription.filter()
             except FilterError as problem:
                 raise document.error(
-                    f"subscription of '{client.id}': {problem.pointed()}", *place
+                    f"subscription of '{client.id}':\n{problem.pointed()}", *place
                 ) from None
         for number, condition in enumerate(client.advertisements):
             try:
                 parse_condition(condition)
             except FilterError as problem:
                 raise document.error(
-                    f"advertisement of '{client.id}': {problem.pointed()}",
+                    f"advertisement of '{client.id}':\n{problem.pointed()}",
                     "clients",
                     index,
                     "advertisements",

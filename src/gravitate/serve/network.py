@@ -105,6 +105,11 @@ class LiveNetwork:
         nodes, self.nodes = self.nodes, {}
         await asyncio.gather(*(node.stop() for node in nodes.values()))
 
+    async def close(self) -> None:
+        """Let go of every socket at once, whatever is under way."""
+        nodes, self.nodes = self.nodes, {}
+        await asyncio.gather(*(node.close() for node in nodes.values()))
+
     async def wait(self) -> None:
         """Until all nodes have stopped; raises as soon as one has failed."""
         await asyncio.gather(*(node.wait() for node in self.nodes.values()))
@@ -118,7 +123,11 @@ class LiveNetwork:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.stop()
+        if error is None:
+            await self.stop()
+        else:
+            # Whoever was interrupted does not wait until links are emptied.
+            await self.close()
 
 
 async def up(

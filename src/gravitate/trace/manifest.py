@@ -38,6 +38,12 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return temporary.replace(folder / NAME)
 
 
+def check_unused(directory: str | Path) -> None:
+    """Refuse a directory that holds a run already: two runs in one place cannot be told apart."""
+    if (Path(directory) / NAME).exists():
+        raise FileError("holds the traces of another run: give another folder", str(directory))
+
+
 def load(directory: str | Path) -> RunManifest:
     """The manifest of a trace directory."""
     path = Path(directory) / NAME
