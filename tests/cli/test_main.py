@@ -67,7 +67,7 @@ def test_a_new_network_is_sound_and_can_be_shown(gravitate: Gravitate, tmp_path:
     assert len(network.load(path).brokers) == 63
     checked = gravitate("network", "check", path, "--json")
     facts = json.loads(checked.out)
-    assert (facts["brokers"], facts["links"], facts["diameter (hops)"]) == (63, 62, 10)
+    assert (facts["brokers"], facts["links"], facts["diameter_hops"]) == (63, 62, 10)
     shown = gravitate("network", "show", path)
     assert shown.status == 0
     assert "b63" in shown.out

@@ -100,23 +100,25 @@ def broker(
 
 
 def status(path: NetworkFile, json: output.AsJson = False) -> None:
-    """Ask every broker of a network how it is. Exit status 1 when one does not answer."""
+    """Ask every broker with an http port how it is. Exit status 1 when one does not answer."""
     network = load(path)
     answers = ask_all(network)
+    silent = {broker.id for broker in network.brokers if not broker.address.http}
     if json:
         output.show_json(
             {
-                broker: answer or {"broker": broker, "unreachable": True}
+                broker: answer
+                or {"broker": broker, "unreachable": True, "http_port": broker not in silent}
                 for broker, answer in answers.items()
             }
         )
     else:
         output.show_table(
             ("broker", "state", "uptime (s)", "sessions", "links up", "rtt, most (ms)", "queued"),
-            [_status_row(broker, answer) for broker, answer in answers.items()],
+            [_status_row(broker, answer, broker in silent) for broker, answer in answers.items()],
             title=f"network '{network.name}'",
         )
-    raise typer.Exit(0 if all(answers.values()) else 1)
+    raise typer.Exit(0 if all(answers[broker] for broker in answers.keys() - silent) else 1)
 
 
 def ask_all(network: Network) -> dict[str, NodeStatus | None]:
@@ -149,9 +151,10 @@ def _ask(spec: BrokerSpec) -> NodeStatus | None:
         connection.close()
 
 
-def _status_row(broker: str, answer: NodeStatus | None) -> Sequence[object]:
+def _status_row(broker: str, answer: NodeStatus | None, silent: bool) -> Sequence[object]:
     if answer is None:
-        return (broker, "no answer", None, None, None, None, None)
+        state = "no http port" if silent else "no answer"
+        return (broker, state, None, None, None, None, None)
     links_up = sum(link.state == "up" for link in answer.links)
     return (
         broker,

@@ -121,10 +121,10 @@ def _facts(network: Network) -> dict[str, object]:
         "routing": network.routing,
         "forwarding": network.forwarding,
         "mechanisms": ", ".join(network.mechanisms) or "none",
-        "links of a broker, at most": max(map(len, near.values())),
-        "diameter (hops)": diameter_hops(near),
-        "link latency, least (ms)": min(latencies, default=0.0),
-        "link latency, most (ms)": max(latencies, default=0.0),
+        "links_of_a_broker_max": max(map(len, near.values())),
+        "diameter_hops": diameter_hops(near),
+        "link_latency_ms_min": min(latencies, default=0.0),
+        "link_latency_ms_max": max(latencies, default=0.0),
     }
 
 

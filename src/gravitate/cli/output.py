@@ -69,7 +69,7 @@ def show_facts(facts: Iterable[tuple[str, object]], title: str | None = None) ->
     table.add_column()
     table.add_column(justify="right")
     for name, value in facts:
-        table.add_row(name, _cell(value))
+        table.add_row(name.replace("_", " "), _cell(value))
     show(table)
 
 

@@ -268,7 +268,7 @@ class PeerLinks:
 
     def _say_once(self, connection: PeerConnection, name: str, verb: str, reason: str) -> None:
         """Once per error, host and broker; a peer that insists is only counted."""
-        peer = connection.peer or connection.claimed
+        peer = connection.peer or connection.claimed or "a stranger"
         offence = (name, connection.origin.rpartition(":")[0], peer)
         seen = self._offences.get(offence, 0)
         self._offences[offence] = seen + 1

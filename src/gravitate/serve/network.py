@@ -88,7 +88,9 @@ async def start_node(
             node.doors.append(await serve_status(node.status, address.host, address.http))
     except OSError as error:
         await node.close()
-        raise InputError(f"broker {broker_id!r} cannot listen: {error}") from error
+        raise InputError(
+            f"broker {broker_id!r} cannot listen: {error}; ports are in the network file"
+        ) from error
     node.start()
     return node
 
