@@ -15,6 +15,7 @@ from gravitate.broker.effects import (
 from gravitate.broker.inputs import (
     ClientAcknowledged,
     ClientAdvertised,
+    ClientCongested,
     ClientConnected,
     ClientDisconnected,
     ClientPublished,
@@ -212,6 +213,19 @@ def test_a_client_too_far_behind_is_closed_and_nobody_else_notices() -> None:
         wired.publish("a", "pub", {"x": n})
     assert CloseSession("slow", "overloaded") in wired.effects["c"]
     assert [c for _, c in wired.delivered("c", "quick")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_a_congested_client_cannot_take_is_dropped_at_qos_0_and_kept_at_qos_1(
+    chain: Wired,
+) -> None:
+    chain.subscribe("c", "sub", "x > 0", qos=0)
+    chain.subscribe("c", "sub", "y > 0", qos=1)
+    chain.tell("c", ClientCongested("sub", True))
+    chain.publish("a", "pub", {"x": 1}, {"y": 1}, {"x": 2})
+    chain.tell("c", ClientCongested("sub", False))
+    chain.publish("a", "pub", {"x": 3})
+    assert [c for _, c in chain.delivered("c", "sub")] == [2, 4]
+    assert chain.brokers["c"].dispatch.events_dropped == 2
 
 
 def test_publications_sent_again_under_their_counters_are_recognised(chain: Wired) -> None:
