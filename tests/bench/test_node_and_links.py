@@ -14,7 +14,7 @@ from gravitate.errors import InputError
 from gravitate.model.events import TOPIC
 from gravitate.model.language import parse
 from gravitate.model.semantics import matches
-from gravitate.serve.network import free_ports
+from gravitate.serve.ports import free_ports
 
 
 def measured(delivered_per_s: float = 100.0, delays_ms: list[float] | None = None) -> Measured:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gravitate.serve.http import serve_status
-from gravitate.serve.network import free_ports
+from gravitate.serve.ports import free_ports
 from gravitate.serve.status import NodeStatus
 
 

@@ -20,7 +20,7 @@ import psutil
 from gravitate.bench.load_frames import publish
 from gravitate.bench.load_sockets import open_client, subscribe
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
-from gravitate.serve.network import free_ports
+from gravitate.serve.ports import free_ports
 from gravitate.serve.processes import Supervisor
 
 START_S_MAX = 30.0

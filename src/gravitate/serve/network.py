@@ -7,8 +7,6 @@ Does not know processes (`processes` runs nodes in several) nor what clients do.
 from __future__ import annotations
 
 import asyncio
-import random
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
@@ -22,8 +20,7 @@ from gravitate.serve.http import serve_status
 from gravitate.serve.links import Neighbour
 from gravitate.serve.mqtt import serve_mqtt
 from gravitate.serve.node import Node
-
-FREE_PORT_RANGE = (15_000, 32_000)
+from gravitate.serve.ports import free_ports
 
 ObserverFactory = Callable[[str], Iterable[Observer]]
 """The observers of the broker with this id."""
@@ -158,23 +155,6 @@ async def up(
 
 
 # --- ports --------------------------------------------------------------------------------------
-
-
-def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports nobody listens on now, all different, outside the range systems dial out from."""
-    ports: list[int] = []
-    draw = random.SystemRandom()
-    for _ in range(100 * count):
-        if len(ports) == count:
-            break
-        port = draw.randrange(*FREE_PORT_RANGE)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            if port not in ports and probe.connect_ex((host, port)) != 0:
-                ports.append(port)
-    if len(ports) < count:
-        low, high = FREE_PORT_RANGE
-        raise InputError(f"{count} free ports are needed on {host} between {low} and {high}")
-    return ports
 
 
 def on_free_ports(
