@@ -177,6 +177,8 @@ def test_status_of_a_network_that_is_down_says_so(gravitate: Gravitate, tmp_path
 
 def test_two_runs_do_not_share_a_trace_folder(gravitate: Gravitate, tmp_path: Path) -> None:
     traces = tmp_path / "traces"
+    traces.mkdir()
+    (traces / "run.json").write_text("{}")  # what a run leaves that failed to begin
     first = gravitate("simulate", "small", "--trace", traces, "--json")
     assert first.status == 0
     second = gravitate("simulate", "small", "--trace", traces, "--json")

@@ -39,8 +39,10 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_unused(directory: str | Path) -> None:
-    """Refuse a directory that holds a run already: two runs in one place cannot be told apart."""
-    if (Path(directory) / NAME).exists():
+    """Refuse a directory that holds a run already: two runs in one place cannot be told apart.
+
+    A manifest alone is what a run left that never began."""
+    if any(Path(directory).glob("*/*.parquet")):
         raise FileError("holds the traces of another run: give another folder", str(directory))
 
 
