@@ -39,9 +39,9 @@ setup: $(VENV)/.dev ## make .venv with everything that developing needs
 lock: $(VENV)/.dev ## write the lock files anew from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH" >&2; exit 1; }
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
-	  --group build pyproject.toml -o requirements.lock
+	  --all-extras --group build pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
-	  --group dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	  --all-extras --group dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
