@@ -7,6 +7,7 @@
     +-- RemoteProtocolError   the other side broke the protocol (MQTT client or peer broker)
     |   +-- MqttError         carries the reason code to answer with
     |   +-- PeerError         carries the named error to answer a peer broker with
+    +-- EnvironmentLack       this machine or cluster cannot do it: no Java, no master, no memory
     +-- LocalProtocolError    this side would break the protocol: our mistake or a caller's
 
 Expected outcomes are return values, not errors; a broken invariant asserts.
@@ -69,3 +70,7 @@ class PeerError(RemoteProtocolError):
 
 class LocalProtocolError(GravitateError):
     """This side was about to break a protocol."""
+
+
+class EnvironmentLack(GravitateError):
+    """The machine or the cluster lacks what is needed; the message says what, and what helps."""

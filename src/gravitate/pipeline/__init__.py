@@ -1,0 +1,1 @@
+"""The slow loop on Spark: workloads, traces, derived tables, matching, evaluation, report."""

@@ -1,0 +1,240 @@
+"""The one place that makes a Spark session: embedded by default, on a cluster by its address.
+
+    spark = session()                                          # in this process, on all cores
+    spark = session(SparkOptions(master="spark://host:7077"))
+    spark = session(SparkOptions(remote="sc://host:15002"))
+
+Owns everything that has to be set before the Java virtual machine starts, and the sentences for
+what can be wrong with the machine. A session costs seconds, so there is one per process: the
+first call decides, later ones with the same options get the same. Jobs take a session and do not
+know which kind it is; they use DataFrames alone, which Spark Connect has too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import psutil
+
+from gravitate.errors import EnvironmentLack, InputError
+
+LOCAL = "local[*]"
+LOOPBACK = "127.0.0.1"
+MEMORY_GIB_MAX = 4.0
+"""What an embedded session takes by default, unless a quarter of the machine is less."""
+MEMORY_GIB_MIN = 0.5
+ANSWER_S_MAX = 5.0
+"""How long a master may take to accept a connection."""
+
+
+class SparkOptions(msgspec.Struct, frozen=True):
+    """How Spark is to be had."""
+
+    master: str = LOCAL
+    """`local[N]`, `local[*]` or `spark://host:port`."""
+    remote: str = ""
+    """`sc://host:port` of a Spark Connect server; takes the place of a master."""
+    memory_gib: float = 0.0
+    """Of the Java virtual machine in this process; 0: a quarter of the machine, at most 4."""
+    partitions: int = 0
+    """Of shuffles; 0: twice the cores, at least 4."""
+
+    @property
+    def embedded(self) -> bool:
+        return not self.remote and self.master.startswith("local")
+
+
+_current: tuple[SparkOptions, Any] | None = None
+
+
+def session(options: SparkOptions | None = None) -> Any:
+    """The session of this process; started when there is none."""
+    global _current
+    if _current is not None:
+        if options is not None and options != _current[0]:
+            raise InputError(f"this process has a Spark session already: {_current[0]}")
+        return _current[1]
+    options = options or SparkOptions()
+    _check(options)
+    spark = _connected(options) if options.remote else _started(options)
+    if not options.embedded:
+        _ship_package(spark)
+    _current = (options, spark)
+    return spark
+
+
+def stop() -> None:
+    """End the session of this process, if there is one."""
+    global _current
+    if _current is not None:
+        _current[1].stop()
+        _current = None
+
+
+@contextlib.contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turns what Spark says about lacks of the machine into one sentence."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as problem:
+        said = str(problem)
+        if "OutOfMemoryError" in said or "ExecutorLostFailure" in said:
+            raise EnvironmentLack(
+                "Spark ran out of memory: give it more with --memory GIB, or less to do"
+            ) from problem
+        if "No space left on device" in said:
+            raise EnvironmentLack(
+                f"no space is left for Spark's temporary files in {tempfile.gettempdir()}: "
+                "set TMPDIR to a larger place"
+            ) from problem
+        raise
+
+
+# --- before anything starts -----------------------------------------------------------------------
+
+
+def _check(options: SparkOptions) -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise EnvironmentLack(
+            "the slow loop needs Spark, which is not installed: `pip install 'gravitate[pipeline]'`"
+        ) from None
+    if options.remote:
+        _check_answers(options.remote, "sc", 15002)
+    elif options.master.startswith("spark://"):
+        _check_answers(options.master, "spark", 7077)
+    elif not options.embedded:
+        raise InputError(
+            f"master '{options.master}' is not accepted: write local[N], local[*] or "
+            "spark://host:port, or a Spark Connect server as remote sc://host:port"
+        )
+    if not options.remote:
+        _check_memory(_memory_gib(options))
+
+
+def _check_answers(address: str, scheme: str, usual_port: int) -> None:
+    """At least one of the hosts in `address` accepts a connection."""
+    problems = []
+    for part in address.removeprefix(f"{scheme}://").split(","):
+        try:
+            parsed = urlsplit(f"//{part}")
+            host, port = parsed.hostname, parsed.port or usual_port
+        except ValueError:
+            host = None
+        if not address.startswith(f"{scheme}://") or not host:
+            raise InputError(f"'{address}' is no address: write {scheme}://host:{usual_port}")
+        try:
+            socket.create_connection((host, port), ANSWER_S_MAX).close()
+            return
+        except OSError as problem:
+            problems.append(f"{host}:{port}: {problem.strerror or problem}")
+    raise EnvironmentLack(f"nobody answers at {address} ({'; '.join(problems)})")
+
+
+def _check_memory(wanted_gib: float) -> None:
+    free_gib = psutil.virtual_memory().available / 2**30
+    if wanted_gib < MEMORY_GIB_MIN:
+        raise InputError(
+            f"{wanted_gib:g} GiB are too little for Spark: write at least {MEMORY_GIB_MIN}"
+        )
+    if wanted_gib > free_gib:
+        raise EnvironmentLack(
+            f"Spark is to get {wanted_gib:.1f} GiB and {free_gib:.1f} are free: "
+            "end something, or give less with --memory GIB"
+        )
+
+
+def _memory_gib(options: SparkOptions) -> float:
+    total_gib = psutil.virtual_memory().total / 2**30
+    return options.memory_gib or min(MEMORY_GIB_MAX, max(total_gib / 4, 1.0))
+
+
+# --- starting -------------------------------------------------------------------------------------
+
+
+def _started(options: SparkOptions) -> Any:
+    from pyspark.sql import SparkSession
+
+    from gravitate.pipeline.java import java_home
+
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    loopback = options.embedded or urlsplit(options.master).hostname in {LOOPBACK, "localhost"}
+    if loopback:
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    scratch = Path(tempfile.mkdtemp(prefix="gravitate-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    builder = SparkSession.builder.appName("gravitate").master(options.master)
+    for name, value in _settings(options, scratch, loopback).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _connected(options: SparkOptions) -> Any:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName("gravitate").remote(options.remote).getOrCreate()
+    for name, value in _job_settings(options).items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _settings(options: SparkOptions, scratch: Path, loopback: bool) -> dict[str, str]:
+    """Everything a session of our own is started with."""
+    logging = resources.files("gravitate.pipeline") / "log4j2.properties"
+    memory_mib = int(_memory_gib(options) * 1024)
+    settings = {
+        "spark.driver.memory": f"{memory_mib}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **_job_settings(options),
+    }
+    if loopback:
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = LOOPBACK
+    return settings
+
+
+def _job_settings(options: SparkOptions) -> dict[str, str]:
+    """What shapes jobs; can be set on a session that is there already."""
+    partitions = options.partitions or max(4, 2 * (os.cpu_count() or 2))
+    return {
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    }
+
+
+def _ship_package(spark: Any) -> None:
+    """Give the workers of a cluster this package, as it is here."""
+    folder = Path(tempfile.mkdtemp(prefix="gravitate-package-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = folder / "gravitate.zip"
+    source = Path(str(resources.files("gravitate")))
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                packed.write(path, Path("gravitate") / path.relative_to(source))
+    spark.addArtifacts(str(archive), pyfile=True)

@@ -1,0 +1,1 @@
+"""Workloads made on Spark: `catalogue` lists them, `making` makes one, `generate` is how."""

@@ -1,0 +1,139 @@
+"""Making tables on Spark, the same rows whatever the number of partitions.
+
+A table is made in *blocks* of a fixed number of rows. A block's rows are a function of the seed,
+the table and the block's number alone, and become one Parquet file, written by the task that
+made them and renamed into place when it is complete; the driver sees counts only. How blocks are
+dealt out to tasks therefore changes nothing, down to the bytes of the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gravitate.config.workload_tables import TABLES
+
+ROWS_PER_BLOCK = 262_144
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Items `start` to `stop` (not included) of a table."""
+
+    seed: int
+    table: str
+    number: int
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def generator(self, purpose: str = "") -> np.random.Generator:
+        """Random numbers of this block; another purpose, other numbers."""
+        return generator(self.seed, self.table, purpose, self.number)
+
+
+def generator(seed: int, *about: str | int) -> np.random.Generator:
+    """Random numbers that depend on the seed and on what they are for, on nothing else."""
+    text = "/".join(map(str, about)).encode()
+    words = np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), dtype=np.uint32)
+    return np.random.default_rng([seed, *words.tolist()])
+
+
+class TablePlan(msgspec.Struct, frozen=True):
+    """How one table is made: `make` gives the rows of a block, in the table's schema.
+
+    `make` runs in Spark's Python workers: a module's function, or `functools.partial` of one
+    over small arguments. A block of `items` may have any number of rows (a publisher has many
+    publications); blocks should stay below some 500,000 rows."""
+
+    table: str
+    items: int
+    make: Callable[[Block], pa.Table]
+    items_per_block: int = ROWS_PER_BLOCK
+
+    def blocks(self, seed: int) -> Iterator[Block]:
+        for number, start in enumerate(range(0, self.items, self.items_per_block)):
+            stop = min(start + self.items_per_block, self.items)
+            yield Block(seed, self.table, number, start, stop)
+
+
+def in_process(plan: TablePlan, seed: int) -> pa.Table:
+    """All rows of a table, made here: for small workloads and tests."""
+    made = [plan.make(block) for block in plan.blocks(seed)]
+    return pa.concat_tables(made) if made else TABLES[plan.table].empty_table()
+
+
+def generate(
+    spark: Any,
+    plans: Sequence[TablePlan],
+    directory: str | Path,
+    seed: int,
+    *,
+    tasks: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, int]:
+    """Write the tables below `directory`; returns the rows of each.
+
+    `tasks` is how many pieces the work is cut into (0: Spark's parallelism times four);
+    `progress` is told how many blocks of how many are done."""
+    todo = [(plan, block) for plan in plans for block in plan.blocks(seed)]
+    target = str(Path(directory).absolute())
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                plan, block = todo[number]
+                rows = write_block(plan, block, target)
+                yield pa.RecordBatch.from_pylist([{"table": plan.table, "rows": rows}])
+
+    pieces = min(tasks or 4 * (os.cpu_count() or 2), len(todo)) or 1
+    written = spark.range(0, len(todo), 1, pieces).mapInArrow(run, "table string, rows long")
+    with _watched(todo, Path(target), progress):
+        counts = written.groupBy("table").sum("rows").collect()
+    return {plan.table: 0 for plan in plans} | {row[0]: row[1] for row in counts}
+
+
+@contextmanager
+def _watched(
+    todo: Sequence[tuple[TablePlan, Block]], folder: Path, progress: Callable[[int, int], None]
+) -> Iterator[None]:
+    """Tells `progress` twice a second how many files are in place."""
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.5):
+            progress(sum(1 for _ in folder.glob("*/part-*.parquet")), len(todo))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        watcher.join()
+    progress(len(todo), len(todo))
+
+
+def write_block(plan: TablePlan, block: Block, directory: str) -> int:
+    """Make a block and put its file in place; the number of rows."""
+    rows = plan.make(block)
+    schema = TABLES[plan.table]
+    assert rows.schema.names == schema.names, (plan.table, rows.schema.names)
+    folder = Path(directory) / plan.table
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"part-{block.number:05d}.parquet"
+    temporary = folder / f".{target.name}.{os.getpid()}.writing"
+    pq.write_table(rows.cast(schema), temporary, compression="zstd")
+    temporary.replace(target)
+    return int(rows.num_rows)

@@ -1,0 +1,86 @@
+"""Making a workload: parameters checked, tables generated, the manifest written last.
+
+A folder without a manifest is a workload that was not finished; one with a manifest is never
+overwritten.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gravitate.config.workload_tables import MANIFEST, TABLES, WorkloadManifest
+from gravitate.errors import FileError, InputError
+from gravitate.pipeline.workloads.catalogue import named
+from gravitate.pipeline.workloads.definition import Definition
+from gravitate.pipeline.workloads.generate import generate
+
+
+def make_workload(
+    spark: Any,
+    name: str,
+    directory: str | Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 1,
+    data: Path | None = None,
+    tasks: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> WorkloadManifest:
+    """Generate the workload `name` below `directory` on `spark`.
+
+    `parameters` replace defaults of the definition; `data` is a folder of measurements to take
+    the place of synthetic ones. The same arguments give the same rows, whatever `tasks` is."""
+    definition = named(name)
+    chosen = parameters_of(definition, parameters or {})
+    if data is not None and not data.is_dir():
+        raise FileError("is not a folder with data", str(data))
+    folder = Path(directory)
+    _clear_unfinished(folder)
+    made = definition.make(chosen, seed, data)
+    rows = generate(spark, made.plans, folder, seed, tasks=tasks, progress=progress)
+    manifest = WorkloadManifest(
+        workload=name,
+        seed=seed,
+        parameters=msgspec.to_builtins(chosen),
+        source=made.source,
+        rows=rows,
+        statistics=made.statistics,
+    )
+    manifest.save(folder)
+    return manifest
+
+
+def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
+    """The parameters of a definition with some replaced; texts are read as what they must be."""
+    known = definition.parameters.__struct_fields__
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"workload '{definition.name}' has no parameter '{name}': "
+                f"write some of {', '.join(known)}"
+            )
+    try:
+        return msgspec.convert(dict(given), definition.parameters, strict=False)
+    except msgspec.ValidationError as problem:
+        raise InputError(f"workload '{definition.name}': {problem}") from None
+
+
+def _clear_unfinished(folder: Path) -> None:
+    """Make room; only what an unfinished workload left is removed."""
+    if (folder / MANIFEST).exists():
+        raise FileError("holds a workload already: give another folder", str(folder))
+    if not folder.exists():
+        return
+    for entry in folder.iterdir():
+        if entry.name not in TABLES and not entry.name.startswith(f".{MANIFEST}"):
+            raise FileError(
+                f"holds '{entry.name}', which is no part of a workload: give another folder",
+                str(folder),
+            )
+    for entry in folder.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

@@ -1,0 +1,1 @@
+"""The optimisers and the flow model: pure functions on plain data and arrays."""
