@@ -56,7 +56,7 @@ def started(
     hidden: bool = False,
 ) -> Iterator[Any]:
     """A Spark session for one command; what it says about the machine becomes a sentence."""
-    _require()
+    require()
     from gravitate.pipeline.session import LOCAL, SparkOptions, session, stop, told_plainly
 
     options = SparkOptions(master or LOCAL, remote or "", memory_gib or 0.0)
@@ -69,7 +69,8 @@ def started(
             stop()
 
 
-def _require() -> None:
+def require() -> None:
+    """Refuse to go on without Spark."""
     from importlib.util import find_spec
 
     from gravitate.errors import EnvironmentLack

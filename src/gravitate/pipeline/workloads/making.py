@@ -40,6 +40,7 @@ def make_workload(
     if data is not None and not data.is_dir():
         raise FileError("is not a folder with data", str(data))
     folder = Path(directory)
+    check_free(folder)
     _clear_unfinished(folder)
     made = definition.make(chosen, seed, data)
     rows = generate(spark, made.plans, folder, seed, tasks=tasks, progress=progress)
@@ -70,8 +71,8 @@ def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
         raise InputError(f"workload '{definition.name}': {problem}") from None
 
 
-def _clear_unfinished(folder: Path) -> None:
-    """Make room; only what an unfinished workload left is removed."""
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds anything but what an unfinished workload left."""
     if (folder / MANIFEST).exists():
         raise FileError("holds a workload already: give another folder", str(folder))
     if not folder.exists():
@@ -82,5 +83,8 @@ def _clear_unfinished(folder: Path) -> None:
                 f"holds '{entry.name}', which is no part of a workload: give another folder",
                 str(folder),
             )
-    for entry in folder.iterdir():
+
+
+def _clear_unfinished(folder: Path) -> None:
+    for entry in folder.iterdir() if folder.exists() else ():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
