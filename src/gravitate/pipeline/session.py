@@ -175,10 +175,12 @@ def _started(options: SparkOptions) -> Any:
     from gravitate.pipeline.java import java_home
 
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     loopback = options.embedded or urlsplit(options.master).hostname in {LOOPBACK, "localhost"}
     if loopback:
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    # Workers elsewhere have a Python of their own, which PYSPARK_PYTHON may name.
+    if options.embedded or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable if loopback else "python3"
     scratch = Path(tempfile.mkdtemp(prefix="gravitate-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     builder = SparkSession.builder.appName("gravitate").master(options.master)
