@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-CASES ?= matching node links simulator
+CASES ?= matching node links simulator pipeline
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -18,7 +18,8 @@ demo: $(VENV)/.runtime ## a network of 15 brokers carries stock quotes for one m
 	$(BIN)/gravitate demo
 
 test: $(VENV)/.dev ## run the test suite (WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore tests/pipeline
+	$(BIN)/pytest -q tests/pipeline  # one process, so that there is one Spark session
 
 lint: $(VENV)/.dev ## style, types and layers
 	$(BIN)/ruff check
@@ -64,7 +65,7 @@ $(VENV)/bin/python:
 	"$$found" -m venv $(VENV)
 
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "installing what a broker needs into $(VENV) (once; about a minute)"
+	@echo "installing brokers and the slow loop into $(VENV) (once; a minute or two)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo "compiling bytecode and kernels"

@@ -1,0 +1,98 @@
+"""A real standalone Spark cluster on loopback: a master and two workers, processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.find_spark_home import _find_spark_home
+
+from gravitate.pipeline.java import java_home
+
+HOST = "127.0.0.1"
+START_S_MAX = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        return int(taken.getsockname()[1])
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """The master's address, while the cluster runs; its files are below `folder`."""
+    port = free_port()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            _running("master.Master", folder, ["--port", str(port)], r"New state: ALIVE")
+        )
+        address = f"spark://{HOST}:{port}"
+        for number in range(workers):
+            options = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}")]
+            stack.enter_context(
+                _running("worker.Worker", folder, [*options, address], r"Successfully registered")
+            )
+        yield address
+
+
+def bare_python(folder: Path) -> Path:
+    """An interpreter with our dependencies and without our package: what a worker elsewhere has.
+
+    It skips the start-up files in which an installed package is announced."""
+    site = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    program = folder / "bare-python"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'export PYTHONPATH="$PYTHONPATH:{site / "site-packages"}"\n'
+        f'exec {sys.executable} -S "$@"\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+@contextlib.contextmanager
+def _running(role: str, folder: Path, options: list[str], ready: str) -> Iterator[None]:
+    """A daemon of the cluster; on entry it has said that it is ready."""
+    home = Path(_find_spark_home())
+    environment = os.environ | {
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    command = [
+        str(home / "bin" / "spark-class"),
+        f"org.apache.spark.deploy.{role}",
+        *("--host", HOST, "--webui-port", "0"),
+        *options,
+    ]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    overdue = threading.Timer(START_S_MAX, process.kill)
+    overdue.start()
+    said = []
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if re.search(ready, line):
+                break
+        else:
+            raise AssertionError(f"{role} did not start:\n{''.join(said)}")
+        overdue.cancel()
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield
+    finally:
+        overdue.cancel()
+        process.terminate()
+        process.wait(30)
