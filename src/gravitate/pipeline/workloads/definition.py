@@ -1,6 +1,6 @@
 """What a workload is to the pipeline: a name, parameters, and how its tables are made.
 
-A new workload is one module with a `DEFINITION` and one line in `workloads.WORKLOADS`.
+A new workload is one module with a `DEFINITION` and one line in `catalogue.WORKLOADS`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ class Made(msgspec.Struct, frozen=True):
     source: str
     """For the manifest: a data set by its name, or "synthetic, ..." and what it is fitted to."""
     statistics: dict[str, float] = {}
+    """What is known before anything is made."""
+    measured: Callable[[dict[str, int]], dict[str, float]] | None = None
+    """Further statistics, from the counts that blocks gave (see `generate.Tallied`)."""
+
+
+def accept_all(parameters: Any) -> None:
+    """For workloads whose parameters have nothing to check but their kinds."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -34,3 +41,6 @@ class Definition(msgspec.Struct, frozen=True):
     make: Callable[[Any, int, Path | None], Made]
     """`(parameters, seed, data folder or None)`; runs on the driver, so it may calibrate on
     samples and read small files, but makes no rows itself."""
+    check: Callable[[Any], None] = accept_all
+    """Raises an `InputError` that names the parameter, its value and what would be accepted;
+    called with every choice of parameters, before Spark is started."""

@@ -8,7 +8,6 @@ dealt out to tasks therefore changes nothing, down to the bytes of the files.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gravitate.config.workload_tables import TABLES
+from gravitate.model.seeds import generator as generator
 
 ROWS_PER_BLOCK = 262_144
 
@@ -43,11 +43,13 @@ class Block(msgspec.Struct, frozen=True):
         return generator(self.seed, self.table, purpose, self.number)
 
 
-def generator(seed: int, *about: str | int) -> np.random.Generator:
-    """Random numbers that depend on the seed and on what they are for, on nothing else."""
-    text = "/".join(map(str, about)).encode()
-    words = np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), dtype=np.uint32)
-    return np.random.default_rng([seed, *words.tolist()])
+class Tallied(msgspec.Struct, frozen=True):
+    """Rows of a block, and counts that are summed over all blocks for the manifest.
+
+    Counts are whole numbers, so that their sum does not depend on the order of summing."""
+
+    rows: pa.Table
+    counts: dict[str, int]
 
 
 class TablePlan(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ class TablePlan(msgspec.Struct, frozen=True):
 
     table: str
     items: int
-    make: Callable[[Block], pa.Table]
+    make: Callable[[Block], pa.Table | Tallied]
     items_per_block: int = ROWS_PER_BLOCK
 
     def blocks(self, seed: int) -> Iterator[Block]:
@@ -70,8 +72,15 @@ class TablePlan(msgspec.Struct, frozen=True):
 
 def in_process(plan: TablePlan, seed: int) -> pa.Table:
     """All rows of a table, made here: for small workloads and tests."""
-    made = [plan.make(block) for block in plan.blocks(seed)]
+    made = [_tallied(plan.make(block)).rows for block in plan.blocks(seed)]
     return pa.concat_tables(made) if made else TABLES[plan.table].empty_table()
+
+
+class Generated(msgspec.Struct, frozen=True):
+    """What was written: the rows of each table, and the counts of all blocks summed."""
+
+    rows: dict[str, int]
+    counts: dict[str, int]
 
 
 def generate(
@@ -82,10 +91,10 @@ def generate(
     *,
     tasks: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, int]:
-    """Write the tables below `directory`; returns the rows of each.
+) -> Generated:
+    """Write the tables below `directory`.
 
-    `tasks` is how many pieces the work is cut into (0: Spark's parallelism times four);
+    `tasks` is how many pieces the work is cut into (0: four a core of this machine);
     `progress` is told how many blocks of how many are done."""
     todo = [(plan, block) for plan in plans for block in plan.blocks(seed)]
     target = str(Path(directory).absolute())
@@ -94,14 +103,29 @@ def generate(
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 plan, block = todo[number]
-                rows = write_block(plan, block, target)
-                yield pa.RecordBatch.from_pylist([{"table": plan.table, "rows": rows}])
+                yield _report(plan.table, write_block(plan, block, target))
 
     pieces = min(tasks or 4 * (os.cpu_count() or 2), len(todo)) or 1
-    written = spark.range(0, len(todo), 1, pieces).mapInArrow(run, "table string, rows long")
+    written = spark.range(0, len(todo), 1, pieces).mapInArrow(
+        run, "table string, name string, count long"
+    )
     with _watched(todo, Path(target), progress):
-        counts = written.groupBy("table").sum("rows").collect()
-    return {plan.table: 0 for plan in plans} | {row[0]: row[1] for row in counts}
+        sums = written.groupBy("table", "name").sum("count").collect()
+    rows = {plan.table: 0 for plan in plans}
+    rows |= {table: count for table, name, count in sums if not name}
+    return Generated(rows, {name: count for _, name, count in sorted(sums) if name})
+
+
+def _report(table: str, made: Tallied) -> pa.RecordBatch:
+    """What a task tells the driver of a block: its rows (under no name) and its counts."""
+    counts = {"": made.rows.num_rows, **made.counts}
+    return pa.RecordBatch.from_pydict(
+        {
+            "table": [table] * len(counts),
+            "name": list(counts),
+            "count": pa.array(list(counts.values()), pa.int64()),
+        }
+    )
 
 
 @contextmanager
@@ -125,15 +149,19 @@ def _watched(
     progress(len(todo), len(todo))
 
 
-def write_block(plan: TablePlan, block: Block, directory: str) -> int:
-    """Make a block and put its file in place; the number of rows."""
-    rows = plan.make(block)
+def write_block(plan: TablePlan, block: Block, directory: str) -> Tallied:
+    """Make a block and put its file in place."""
+    made = _tallied(plan.make(block))
     schema = TABLES[plan.table]
-    assert rows.schema.names == schema.names, (plan.table, rows.schema.names)
+    assert made.rows.schema.names == schema.names, (plan.table, made.rows.schema.names)
     folder = Path(directory) / plan.table
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"part-{block.number:05d}.parquet"
     temporary = folder / f".{target.name}.{os.getpid()}.writing"
-    pq.write_table(rows.cast(schema), temporary, compression="zstd")
+    pq.write_table(made.rows.cast(schema), temporary, compression="zstd")
     temporary.replace(target)
-    return int(rows.num_rows)
+    return made
+
+
+def _tallied(made: pa.Table | Tallied) -> Tallied:
+    return made if isinstance(made, Tallied) else Tallied(made, {})

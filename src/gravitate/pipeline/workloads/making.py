@@ -6,10 +6,11 @@ overwritten.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from gravitate.errors import FileError, InputError
 from gravitate.pipeline.workloads.catalogue import named
 from gravitate.pipeline.workloads.definition import Definition
 from gravitate.pipeline.workloads.generate import generate
+
+_PART: Final = re.compile(r"part-\d+\.parquet|\.part-.*\.writing")
+"""Names of the files in a table's folder, complete or not."""
 
 
 def make_workload(
@@ -41,16 +45,19 @@ def make_workload(
         raise FileError("is not a folder with data", str(data))
     folder = Path(directory)
     check_free(folder)
-    _clear_unfinished(folder)
     made = definition.make(chosen, seed, data)
-    rows = generate(spark, made.plans, folder, seed, tasks=tasks, progress=progress)
+    _clear_unfinished(folder)
+    generated = generate(spark, made.plans, folder, seed, tasks=tasks, progress=progress)
+    statistics = made.statistics
+    if made.measured is not None:
+        statistics = statistics | made.measured(generated.counts)
     manifest = WorkloadManifest(
         workload=name,
         seed=seed,
         parameters=msgspec.to_builtins(chosen),
         source=made.source,
-        rows=rows,
-        statistics=made.statistics,
+        rows=generated.rows,
+        statistics=statistics,
     )
     manifest.save(folder)
     return manifest
@@ -66,9 +73,11 @@ def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
                 f"write some of {', '.join(known)}"
             )
     try:
-        return msgspec.convert(dict(given), definition.parameters, strict=False)
-    except msgspec.ValidationError as problem:
+        chosen = msgspec.convert(dict(given), definition.parameters, strict=False)
+        definition.check(chosen)
+    except (msgspec.ValidationError, InputError) as problem:
         raise InputError(f"workload '{definition.name}': {problem}") from None
+    return chosen
 
 
 def check_free(folder: Path) -> None:
@@ -77,12 +86,24 @@ def check_free(folder: Path) -> None:
         raise FileError("holds a workload already: give another folder", str(folder))
     if not folder.exists():
         return
-    for entry in folder.iterdir():
-        if entry.name not in TABLES and not entry.name.startswith(f".{MANIFEST}"):
+    if not folder.is_dir():
+        raise FileError("is not a folder: give another name", str(folder))
+    for entry in sorted(folder.iterdir()):
+        strangers = [entry] if not _is_ours(entry) else []
+        if entry.name in TABLES and entry.is_dir():
+            strangers = [part for part in sorted(entry.iterdir()) if not _PART.fullmatch(part.name)]
+        if strangers:
+            name = strangers[0].relative_to(folder)
             raise FileError(
-                f"holds '{entry.name}', which is no part of a workload: give another folder",
+                f"holds '{name}', which is no part of a workload: give another folder",
                 str(folder),
             )
+
+
+def _is_ours(entry: Path) -> bool:
+    if entry.name in TABLES:
+        return entry.is_dir()
+    return entry.name.startswith(f".{MANIFEST}.") and entry.name.endswith(".writing")
 
 
 def _clear_unfinished(folder: Path) -> None:
