@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from gravitate.errors import InputError
+from gravitate.pipeline.workloads import set1, set2, set3
+from gravitate.pipeline.workloads import zipf
 from gravitate.pipeline.workloads.definition import Definition
 
-WORKLOADS: Final[tuple[Definition, ...]] = ()
+WORKLOADS: Final[tuple[Definition, ...]] = (
+    set1.DEFINITION,
+    set2.DEFINITION,
+    set3.DEFINITION,
+)
 
 
 def named(name: str) -> Definition:
