@@ -7,9 +7,11 @@ from typing import Final
 from gravitate.errors import InputError
 from gravitate.pipeline.workloads import set1, set2, set3
 from gravitate.pipeline.workloads import zipf
+from gravitate.pipeline.workloads import stocks
 from gravitate.pipeline.workloads.definition import Definition
 
 WORKLOADS: Final[tuple[Definition, ...]] = (
+    stocks.DEFINITION,
     set1.DEFINITION,
     set2.DEFINITION,
     set3.DEFINITION,
