@@ -1,0 +1,98 @@
+"""How often topics are published to, smoothed by an exponential filter (spec/5, Eq. 8).
+
+    smoothed_k = (1 - w) * smoothed_(k-1) + w * rate_k
+
+with `w = 0.3`; a topic's first period starts the filter with its own rate. The smoothed rate of a
+period is the estimate for the next one. Periods without a publication count as rate 0, so a topic
+has a row in every period from its first to the last of all.
+
+A row that arrives late changes the smoothed rates of all later periods; that is why smoothing
+starts from the counts of all periods. They are as many as topics times periods, whatever the
+traffic was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as F
+
+from gravitate.pipeline import schemas
+
+WEIGHT: Final = 0.3
+_ROWS_PER_BATCH: Final = 65_536
+
+
+def topic_counts(publications: Any) -> Any:
+    """Publications of each period and topic: what rates are made from."""
+    return publications.groupBy("period", F.coalesce("topic", F.lit("")).alias("topic")).agg(
+        F.count(F.lit(1)).alias("publications")
+    )
+
+
+def topic_rates(counts: Any, period_s: float, weight: float = WEIGHT) -> Any:
+    """`schemas.TOPIC_RATES` from the counts of all periods."""
+    last = counts.agg(F.max("period").alias("last"))
+    return (
+        counts.crossJoin(F.broadcast(last))
+        .select("period", "topic", "publications", "last")
+        .repartition("topic")
+        .sortWithinPartitions("topic", "period")
+        .mapInArrow(partial(_smoothed, period_s=period_s, weight=weight), schemas.TOPIC_RATES)
+    )
+
+
+def _smoothed(
+    batches: Iterator[pa.RecordBatch], period_s: float, weight: float
+) -> Iterator[pa.RecordBatch]:
+    """Rows of whole topics, sorted by topic and period; out come all their periods."""
+    found = list(batches)
+    if not sum(batch.num_rows for batch in found):
+        return
+    rows = pa.Table.from_batches(found).combine_chunks()
+    topics = rows.column("topic").combine_chunks().dictionary_encode()
+    codes = topics.indices.to_numpy()
+    periods = rows.column("period").to_numpy().astype(np.int64)
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    firsts = periods[starts]
+    lengths = int(rows.column("last")[0].as_py()) - firsts + 1
+    offsets = np.cumsum(lengths) - lengths
+    topic = np.repeat(np.arange(len(starts)), lengths)
+    row_topic = np.cumsum(np.diff(codes, prepend=codes[0]) != 0)
+    publications = np.zeros(int(lengths.sum()), dtype=np.int64)
+    publications[offsets[row_topic] + periods - firsts[row_topic]] = rows.column("publications")
+    rates = publications / period_s
+    made = pa.table(
+        [
+            pa.array((np.arange(len(topic)) - offsets[topic] + firsts[topic]).astype(np.int32)),
+            topics.take(pa.array(starts)).take(pa.array(topic)).cast(pa.string()),
+            pa.array(publications),
+            pa.array(rates),
+            pa.array(exponential_filter(rates, offsets, lengths, weight)),
+        ],
+        names=schemas.TOPIC_RATES.names,
+    )
+    yield from made.to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+
+def exponential_filter(
+    values: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    weight: float = WEIGHT,
+) -> NDArray[np.float64]:
+    """Each series `values[offset : offset + length]` smoothed from its first value on."""
+    smoothed = values.copy()
+    longest_first = np.argsort(-lengths, kind="stable")
+    at = offsets[longest_first]
+    # Series that reach step k are a prefix of those sorted by length.
+    reach = np.searchsorted(-lengths[longest_first], -np.arange(lengths.max(initial=0)), "left")
+    for step in range(1, len(reach)):
+        now = at[: reach[step]] + step
+        smoothed[now] = (1 - weight) * smoothed[now - 1] + weight * values[now]
+    return smoothed
