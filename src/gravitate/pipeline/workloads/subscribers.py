@@ -108,6 +108,16 @@ def interest_rows(
     )
 
 
+def shares_measured(counts: dict[str, int]) -> dict[str, float]:
+    """Counts of blocks as shares of all subscribers, for the manifest."""
+    total = counts.get("subscribers", 0)
+    return {
+        f"{name}_share": count / total
+        for name, count in counts.items()
+        if name != "subscribers" and total
+    }
+
+
 def brokers_plan(
     count: int, points: NDArray[np.float32], shares: Floats, scatter_ms: float, seed: int
 ) -> TablePlan:
