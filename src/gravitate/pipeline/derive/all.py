@@ -90,13 +90,7 @@ def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:
 def _traces(spark: Any, store: Store, table: str, periods: Periods) -> Any:
     """The rows of a trace table in the given periods."""
     rows = store.traces(spark, table)
-    if periods is None:
-        return rows
-    period_s = store.manifest().period_s
-    # Rows are in time order, so a range of times lets whole row groups be left out; it is a
-    # period wider on both sides than it would be if division were exact.
-    wide = F.col("at_s").between((min(periods) - 1) * period_s, (max(periods) + 2) * period_s)
-    return rows.where(wide & F.col("period").isin(*periods))
+    return rows if periods is None else rows.where(F.col("period").isin(*periods))
 
 
 def _replace(rows: Any, store: Store, table: str, periods: Periods) -> None:
