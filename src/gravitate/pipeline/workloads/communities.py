@@ -51,12 +51,6 @@ def rank_slope(sizes: NDArray[np.float64]) -> float:
     return float(np.polyfit(np.log(ranks), np.log(positive), 1)[0]) if len(positive) > 1 else 0.0
 
 
-def zipf(count: int, exponent: float) -> NDArray[np.float64]:
-    """Shares that fall with the rank to the power of `exponent`; they add up to 1."""
-    weights = _power_law(count, -exponent)
-    return weights / float(weights.sum())
-
-
 def _power_law(count: int, exponent: float) -> NDArray[np.float64]:
     """The ranks from 1 to the power of `exponent`."""
     return np.power(np.arange(1, count + 1, dtype=np.float64), exponent)

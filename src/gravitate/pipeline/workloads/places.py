@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gravitate.errors import FileError
+from gravitate.errors import FileError, InputError
 from gravitate.overlay.embedding import EmbeddingOptions, Matrix, distances, embed
 from gravitate.pipeline.workloads.generate import generator
 
@@ -98,7 +98,11 @@ def places_of(data: Path | None, dimensions: int, seed: int) -> Places:
 
 def measured(file: Path, dimensions: int, seed: int) -> Places:
     """Hosts embedded from a file of round-trip times, tab-separated, one row a host."""
-    fit = embed(_round_trips_ms(file), seed, EmbeddingOptions(dimensions=dimensions))
+    times = _round_trips_ms(file)
+    try:
+        fit = embed(times, seed, EmbeddingOptions(dimensions=dimensions))
+    except InputError as problem:
+        raise FileError(str(problem), str(file)) from None
     return _sorted(fit.points, regions_of(fit.points), SOURCE, fit.relative_error_median)
 
 

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from gravitate.errors import InputError
 from gravitate.pipeline.workloads import communities, places, topics
+from gravitate.pipeline.workloads.columns import Floats
 from gravitate.pipeline.workloads.definition import Definition, Made
 from gravitate.pipeline.workloads.generate import Block, TablePlan, Tallied, generator
 from gravitate.pipeline.workloads.subscribers import (
-    Floats,
     Positive,
     Spots,
     SubscriberSet,

@@ -20,12 +20,12 @@ import msgspec
 import numpy as np
 
 from gravitate.pipeline.workloads import places
-from gravitate.pipeline.workloads.communities import zipf
+from gravitate.pipeline.workloads.columns import Floats
 from gravitate.pipeline.workloads.definition import Definition, Made
 from gravitate.pipeline.workloads.generate import Block, TablePlan, Tallied, generator
+from gravitate.pipeline.workloads.popularity import zipf
 from gravitate.pipeline.workloads.subscribers import (
     Exponent,
-    Floats,
     Positive,
     Spots,
     SubscriberSet,
