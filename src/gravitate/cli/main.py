@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from gravitate.cli import bench, brokers, clients, demo, networks, simulate, workload
+from gravitate.cli import bench, brokers, clients, demo, ingest, networks, simulate, workload
 from gravitate.errors import FilterError, GravitateError
 
 DEBUG = "GRAVITATE_DEBUG"
@@ -35,6 +35,7 @@ app.command()(clients.pub)
 app.command()(clients.sub)
 app.command()(simulate.simulate)
 app.command()(workload.workload)
+app.command()(ingest.ingest)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")
 
