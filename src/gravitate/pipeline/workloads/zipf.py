@@ -224,9 +224,9 @@ def make(parameters: ZipfInterests, seed: int, data: Path | None) -> Made:
         ),
     }
     if parameters.interval_min < parameters.interval_max:
-        conditions = _conditions(sample).to_pylist()[:COVERING_SAMPLE]
-        topics = _topics(sample, parameters, skew).to_pylist()[:COVERING_SAMPLE]
-        statistics["covered_share"] = covered_share(list(zip(topics, conditions, strict=True)))
+        topics = _topics(sample, parameters, skew)[:COVERING_SAMPLE].to_pylist()
+        wanted = conditions(sample)[:COVERING_SAMPLE].to_pylist()
+        statistics["covered_share"] = covered_share(list(zip(topics, wanted, strict=True)))
     made = functools.partial
     per_publisher = parameters.rate_msgs_per_min / 60 * parameters.duration_s
     return Made(
@@ -314,7 +314,7 @@ def subscriptions(block: Block, parameters: ZipfInterests, skew: float) -> pa.Ta
             "subscription": "feed",
             "broker": columns.numbered("b", at, parameters.brokers),
             "topic": _topics(drawn, parameters, skew),
-            "condition": _conditions(drawn),
+            "condition": conditions(drawn),
             "from_s": 0.0,
             "until_s": None,
         },
@@ -327,7 +327,8 @@ def _topics(drawn: Interests, parameters: ZipfInterests, skew: float) -> pa.Arra
     return columns.joined("feeds/", columns.numbered("f", feeds, parameters.feeds))
 
 
-def _conditions(drawn: Interests) -> pa.Array:
+def conditions(drawn: Interests) -> pa.Array:
+    """The intervals in the language of conditions."""
     return columns.joined("score BETWEEN ", drawn.low, " AND ", drawn.high)
 
 
