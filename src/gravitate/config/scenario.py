@@ -116,14 +116,32 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace: TraceOptions = TraceOptions()
 
 
-def load(path: str | Path, seed: int | None = None, duration_s: float | None = None) -> Script:
+def load(
+    path: str | Path,
+    seed: int | None = None,
+    duration_s: float | None = None,
+    workload: Path | None = None,
+) -> Script:
     """The script of the scenario file at `path`, or of a packaged one by its name.
 
-    `seed` and `duration_s` replace those in the file."""
+    `seed` and `duration_s` replace those in the file; `workload` is the folder of one that is to
+    be used instead of what the file says."""
+    return _expand(_document(path), Path(path).parent, seed, duration_s, workload)
+
+
+def described(path: str | Path) -> Scenario:
+    """What a scenario file says, or a packaged one by its name; nothing is drawn."""
+    document = _document(path)
+    scenario = decode(document, Scenario)
+    _check_figures(document, scenario)
+    return scenario
+
+
+def _document(path: str | Path) -> Document:
     if str(path) in PACKAGED and not Path(path).exists():
         file = resources.files("gravitate.config") / "scenarios" / f"{path}.toml"
-        return loads(file.read_text("utf-8"), f"{path}.toml", seed, duration_s)
-    return _expand(read(path), Path(path).parent, seed, duration_s)
+        return parse(file.read_text("utf-8"), f"{path}.toml")
+    return read(path)
 
 
 def loads(
@@ -133,7 +151,13 @@ def loads(
     return _expand(parse(text, path), Path(path).parent, seed, duration_s)
 
 
-def _expand(document: Document, folder: Path, seed: int | None, duration_s: float | None) -> Script:
+def _expand(
+    document: Document,
+    folder: Path,
+    seed: int | None,
+    duration_s: float | None,
+    workload: Path | None = None,
+) -> Script:
     scenario = decode(document, Scenario)
     _check_figures(document, scenario)
     if seed is None:
@@ -144,7 +168,10 @@ def _expand(document: Document, folder: Path, seed: int | None, duration_s: floa
     brokers = [broker.id for broker in network.brokers]
     clients = list(scenario.clients)
     publications: list[Publication] = []
-    if scenario.workload is not None:
+    if workload is not None:
+        drawn, publications = workload_script.read(workload, brokers, duration_s)
+        clients = [*drawn, *clients]
+    elif scenario.workload is not None:
         _check_workload(document, scenario.workload, len(brokers))
         if scenario.workload.directory:
             drawn, publications = workload_script.read(
