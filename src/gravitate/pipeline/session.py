@@ -103,6 +103,11 @@ def told_plainly() -> Iterator[None]:
             raise EnvironmentLack(
                 "Spark ran out of memory: give it more with --memory GIB, or less to do"
             ) from problem
+        if "Python worker exited unexpectedly" in said:
+            raise EnvironmentLack(
+                "a Python worker of Spark was killed, mostly because the machine ran out of "
+                "memory: end something, or use fewer workers with --master 'local[1]'"
+            ) from problem
         if "No space left on device" in said:
             raise EnvironmentLack(
                 f"no space is left for Spark's temporary files in {tempfile.gettempdir()}: "
