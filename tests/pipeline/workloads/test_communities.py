@@ -52,7 +52,7 @@ def test_more_communities_than_there_are_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=communities.FILE):
+    with pytest.raises(FileError, match=f"{communities.FILE}: is missing"):
         communities.communities_of(tmp_path, 3)
 
 

@@ -87,7 +87,7 @@ def test_files_that_cannot_be_embedded_are_refused(
 
 
 def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=places.FILE):
+    with pytest.raises(FileError, match=f"{places.FILE}: is missing"):
         places.places_of(tmp_path, 5, seed=1)
     (tmp_path / places.FILE).write_bytes(b"not compressed at all")
     with pytest.raises(FileError, match=places.FILE):

@@ -5,6 +5,7 @@ Owns the sizes alone, largest first. What a community is about is for who uses t
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravitate.errors import FileError, InputError
+from gravitate.pipeline.workloads.places import MISSING
 
 FILE: Final = "reddit_2013-08_2500_subreddits_subscribers.csv"
 SOURCE: Final = "Reddit 2013-08 community sizes"
@@ -57,9 +59,9 @@ def _power_law(count: int, exponent: float) -> NDArray[np.float64]:
 
 
 def _measured(file: Path) -> NDArray[np.float64]:
-    import csv
-
     sizes = []
+    if not file.exists():
+        raise FileError(MISSING, str(file))
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             rows = csv.DictReader(opened)

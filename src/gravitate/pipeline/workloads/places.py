@@ -29,6 +29,8 @@ FILE: Final = "planetlab_490_median_rtt_ms.tsv.gz"
 SOURCE: Final = "PlanetLab-490"
 STAND_IN_SOURCE: Final = "synthetic places fitted to PlanetLab-490 (490 hosts, RTT quantiles)"
 
+MISSING: Final = "is missing: the data folder must have it for this workload"
+
 RTT_MS_QUANTILES: Final = {0.05: 19.0, 0.5: 135.0, 0.95: 331.0}
 """Of PlanetLab-490 over all pairs, as published with it: what the stand-in is fitted to."""
 
@@ -170,6 +172,8 @@ def _sorted(points: Matrix, regions: NDArray[np.int64], source: str, error: floa
 
 
 def _round_trips_ms(file: Path) -> Matrix:
+    if not file.exists():
+        raise FileError(MISSING, str(file))
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             times: Matrix = np.loadtxt(file, delimiter="\t", ndmin=2)
