@@ -206,12 +206,14 @@ def test_set1_regions_are_as_four_to_one_to_four() -> None:
 
 @pytest.mark.parametrize(("setting", "share"), [("low", 0.01), ("high", 0.10)])
 def test_set1_broad_interests_get_what_is_passed_upward(setting: str, share: float) -> None:
-    rows = _interests(_made(set1, broad_interests=setting))
+    made = _made(set1, broad_interests=setting)
+    rows = _interests(made)
     topics = rows["community"].to_numpy()
     broad = int((topics < 12 + 120).sum())
     _assert_frequencies([broad, SAMPLE - broad], [share, 1 - share])
     widths = _array(rows, "high") - _array(rows, "low")
     volume = widths.prod(axis=1)
+    assert volume.mean() == pytest.approx(made.statistics["interest_volume_mean"], rel=0.05)
     assert volume[topics < 12].min() > np.median(volume[topics >= 132])
 
 
