@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.pipeline.scripts import tables_of
 
 from gravitate.config import scenario
-from gravitate.config.script import Script, expected
+from gravitate.config.script import expected
 from gravitate.config.workload_tables import PUBLICATIONS, SUBSCRIPTIONS
 from gravitate.errors import InputError
 from gravitate.model.language import wanted_filter
@@ -163,53 +164,24 @@ def test_large_answers_are_cut_without_losing_a_pair(monkeypatch: pytest.MonkeyP
 
 def test_the_truth_of_a_scenario_is_what_its_script_expects(spark: Any) -> None:
     script = scenario.load("small", duration_s=5.0)
-    found = _rows(matches(*frames_of(spark, script)))
+    tables = tables_of(script)
+    frames = (
+        spark.createDataFrame(table.to_pandas(), schemas.WORKLOADS[name])
+        for name, table in tables.items()
+    )
+    found = _rows(matches(*frames))
     truth = expected(script)
     assert {(subscriber, publisher, number) for publisher, number, subscriber in found} == truth
     assert len(found) == len(truth) > 0
-
-
-def frames_of(spark: Any, script: Script) -> tuple[Any, Any]:
-    """A script's publications and subscriptions as the tables of a workload."""
-    home = {client.id: client.broker for client in script.clients}
-    publications = [
-        {
-            "publisher": one.client,
-            "number": one.number,
-            "at_s": one.at_s,
-            "topic": one.event.attributes["topic"],
-            "attributes": json.dumps(
-                {name: v for name, v in one.event.attributes.items() if name != "topic"}
-            ),
-            "payload_bytes": len(one.event.payload),
-            "broker": home[one.client],
-        }
-        for one in script.publications
-    ]
-    subscriptions = [
-        {
-            "subscriber": client.id,
-            "subscription": f"{number}",
-            "broker": client.broker,
-            "topic": one.topic,
-            "condition": one.where,
-            "from_s": 0.0,
-            "until_s": None,
-        }
-        for client in script.clients
-        for number, one in enumerate(client.subscriptions)
-    ]
-    return (
-        _frame(spark, publications, PUBLICATIONS, "publications"),
-        _frame(spark, subscriptions, SUBSCRIPTIONS, "subscriptions"),
-    )
 
 
 def test_a_bad_row_comes_out_of_a_worker_as_a_sentence(spark: Any) -> None:
     workload = Workload(seed=5, publications=3, subscribers=2)
     workload.subscriptions[0]["condition"] = "x >"
     with (
-        pytest.raises(InputError, match="subscriber 's0' wants .* where x >, which does not parse"),
+        pytest.raises(
+            InputError, match=r"subscriber 's0' wants .* where x >, which does not parse"
+        ),
         told_plainly(),
     ):
         matches(*workload.frames(spark)).count()

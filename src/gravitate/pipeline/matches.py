@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.config.script import payload_of
@@ -61,16 +62,21 @@ def audience(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
     """A row for every publication and every broker where subscribers want it, with their number.
 
     Subscriptions must be placed."""
-    lists = audience_lists(events, subscriptions, cut)
-    return lists.select("publisher", "number", F.explode("audience").alias("at")).select(
+    lists = _asked(events, subscriptions, cut, _audience_rows, schemas.AUDIENCES)
+    rows = lists.select("publisher", "number", F.explode("audience").alias("at")).select(
         "publisher", "number", "at.broker", "at.sessions"
     )
+    if cut.buckets == 1:
+        return rows
+    return rows.groupBy("publisher", "number", "broker").agg(F.sum("sessions").alias("sessions"))
 
 
 def audience_lists(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
     """A row for every publication, also one that nobody wants: where it is published, what it
-    weighs on a link, and its whole audience, sorted by broker."""
-    found = _asked(events, subscriptions, cut, _audience_rows, schemas.AUDIENCES)
+    weighs on a link, and its whole audience, sorted by broker.
+
+    Publications and subscriptions must be placed."""
+    found = _asked(events, subscriptions, cut, _flow_rows, schemas.AUDIENCES)
     if cut.buckets == 1:
         return found
     event = ("publisher", "number", "source", "size_bytes")
@@ -239,6 +245,22 @@ def _audience_rows(
             ],
             names=schemas.AUDIENCES.names,
         )
+
+
+def _flow_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`_audience_rows` of publications that must be placed."""
+
+    def placed() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.column("broker").null_count:
+                homeless = batch.filter(pc.is_null(batch.column("broker")))
+                raise InputError(
+                    f"publisher '{homeless.column('client')[0]}' is on no broker: place it in the "
+                    "workload, or give a placement"
+                )
+            yield batch
+
+    yield from _audience_rows(interests, placed())
 
 
 def _placed(interests: Interests) -> Iterator[str]:
