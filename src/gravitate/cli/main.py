@@ -14,7 +14,17 @@ from typing import Annotated
 
 import typer
 
-from gravitate.cli import bench, brokers, clients, demo, ingest, networks, simulate, workload
+from gravitate.cli import (
+    bench,
+    brokers,
+    clients,
+    demo,
+    ingest,
+    networks,
+    report,
+    simulate,
+    workload,
+)
 from gravitate.errors import FilterError, GravitateError
 
 DEBUG = "GRAVITATE_DEBUG"
@@ -36,6 +46,7 @@ app.command()(clients.sub)
 app.command()(simulate.simulate)
 app.command()(workload.workload)
 app.command()(ingest.ingest)
+app.command()(report.report)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")
 

@@ -36,7 +36,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
-    """Every metric of the run; `metrics.METRICS` says what each means. None: does not apply."""
+    """Every metric of the run; `metrics.METRICS` says what each means. None: not known."""
 
     published: float
     delivered: float
@@ -53,6 +53,10 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
     broker_rate_msgs_per_s_max: float
     broker_input_msgs_per_s_max: float
     broker_output_msgs_per_s_max: float
+    input_utilisation_max: float | None
+    output_utilisation_max: float | None
+    load_balance_messages: float | None
+    load_balance_factor: float | None
     arrivals: float
     pure_forwarders: float
     yield_share: float
@@ -60,13 +64,12 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
     link_events_per_delivery: float | None
     link_rate_msgs_per_s_max: float
     bandwidth_bytes_per_s: float
-    link_latency_ms_per_event: float | None
-    load_balance_messages: float
-    load_balance_subscribers: float
+    psoop_cost_per_publication: float | None
+    control_overhead_share: float | None
     moves_done: int
     moves_refused: int
     moves_rolled_back: int
-    moves_cost: float
+    reconfiguration_cost: float | None
     quarantined_files: int
 
 
@@ -110,13 +113,17 @@ class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     forth_msgs_per_s: float = 0.0
     """From the first of the two to the second."""
     back_msgs_per_s: float = 0.0
-    bytes_per_s: float = 0.0
-    """Of both directions."""
+    forth_bytes_per_s: float = 0.0
+    back_bytes_per_s: float = 0.0
     rtt_ms_mean: float | None = None
 
     @property
     def rate_msgs_per_s(self) -> float:
         return self.forth_msgs_per_s + self.back_msgs_per_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.forth_bytes_per_s + self.back_bytes_per_s
 
 
 class DelayClass(msgspec.Struct, frozen=True):

@@ -49,7 +49,7 @@ def _slow(run: RunFigures) -> Iterator[str]:
 
 def _busy(run: RunFigures) -> Iterator[str]:
     busiest = max(run.brokers, key=lambda broker: broker.rate_msgs_per_s)
-    factor = run.headline.load_balance_messages
+    factor = run.headline.load_balance_messages or 0.0
     if len(run.brokers) > 1 and factor >= UNEVEN:
         yield (
             f"{busiest.broker} is the busiest broker with "

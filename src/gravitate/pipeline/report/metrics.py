@@ -25,119 +25,133 @@ class Metric(msgspec.Struct, frozen=True):
     """Relative changes up to this are no change."""
 
 
-METRICS: Final[tuple[Metric, ...]] = (
-    Metric("published", "events published", "", "", "taken in by the brokers from publishers"),
-    Metric("delivered", "deliveries", "", "", "one event handed to one subscriber"),
-    Metric("published_rate_msgs_per_s", "publication rate", "/s", "", "events published a second"),
-    Metric("delivered_rate_msgs_per_s", "delivery rate", "/s", "", "deliveries a second"),
-    Metric("delay_ms_mean", "delay, mean", "ms", "lower", "first broker to hand-over"),
-    Metric(
-        "delay_ms_p50",
-        "delay, median",
-        "ms",
-        "lower",
-        "half of the deliveries are as fast",
-        PERCENTILE_TOLERANCE,
+def _percentile(name: str, label: str, meaning: str) -> Metric:
+    return Metric(name, label, "ms", "lower", meaning, PERCENTILE_TOLERANCE)
+
+
+GROUPS: Final[dict[str, tuple[Metric, ...]]] = {
+    "Traffic": (
+        Metric("published", "events published", "", "", "taken in by brokers from publishers"),
+        Metric("delivered", "deliveries", "", "", "one event handed to one subscriber"),
+        Metric("published_rate_msgs_per_s", "publication rate", "/s", "", "over the whole run"),
+        Metric("delivered_rate_msgs_per_s", "delivery rate", "/s", "", "over the whole run"),
     ),
-    Metric(
-        "delay_ms_p95",
-        "delay, 95 %",
-        "ms",
-        "lower",
-        "95 of 100 deliveries are as fast",
-        PERCENTILE_TOLERANCE,
+    "Delays and hops": (
+        Metric("delay_ms_mean", "delay, mean", "ms", "lower", "first broker to hand-over"),
+        _percentile("delay_ms_p50", "delay, median", "half of the deliveries are as fast"),
+        _percentile("delay_ms_p95", "delay, 95 %", "95 of 100 deliveries are as fast"),
+        _percentile("delay_ms_p99", "delay, 99 %", "99 of 100 deliveries are as fast"),
+        Metric("delay_ms_max", "delay, longest", "ms", "lower", "the slowest delivery"),
+        Metric("hops_mean", "hops, mean", "", "lower", "links a delivered event came along"),
+        Metric("hops_max", "hops, most", "", "lower", "of any delivery"),
     ),
-    Metric(
-        "delay_ms_p99",
-        "delay, 99 %",
-        "ms",
-        "lower",
-        "99 of 100 deliveries are as fast",
-        PERCENTILE_TOLERANCE,
+    "Brokers": (
+        Metric(
+            "broker_rate_msgs_per_s_mean",
+            "message rate, mean",
+            "/s",
+            "lower",
+            "in and out of a broker, over links and to clients",
+        ),
+        Metric(
+            "broker_rate_msgs_per_s_max",
+            "message rate, most",
+            "/s",
+            "lower",
+            "of the busiest broker",
+        ),
+        Metric("broker_input_msgs_per_s_max", "input, most", "/s", "lower", "of any broker"),
+        Metric("broker_output_msgs_per_s_max", "output, most", "/s", "lower", "of any broker"),
+        Metric(
+            "input_utilisation_max",
+            "input utilisation, most",
+            "%",
+            "lower",
+            "time a broker is busy with what comes in; needs service times",
+        ),
+        Metric(
+            "output_utilisation_max",
+            "output utilisation, most",
+            "%",
+            "lower",
+            "of what a broker's links can take; needs bandwidth limits",
+        ),
+        Metric(
+            "load_balance_messages",
+            "load balance, messages",
+            "x",
+            "lower",
+            "the busiest broker's rate over the mean; 1 is even",
+        ),
+        Metric(
+            "load_balance_factor",
+            "load balance, subscribers",
+            "x",
+            "lower",
+            "the most subscribers of a broker over the mean; 1 is even",
+        ),
     ),
-    Metric("delay_ms_max", "delay, longest", "ms", "lower", "the slowest delivery"),
-    Metric("hops_mean", "hops, mean", "", "lower", "links a delivered event came along"),
-    Metric("hops_max", "hops, most", "", "lower", "of any delivery"),
-    Metric(
-        "broker_rate_msgs_per_s_mean",
-        "broker message rate, mean",
-        "/s",
-        "lower",
-        "events in and out of a broker, over links and clients",
+    "Waste": (
+        Metric("arrivals", "arrivals", "", "lower", "events that came to a broker over a link"),
+        Metric(
+            "pure_forwarders",
+            "pure forwarders",
+            "",
+            "lower",
+            "arrivals that nobody at the broker wanted",
+        ),
+        Metric(
+            "yield_share", "yield", "%", "higher", "share of arrivals that somebody there wanted"
+        ),
     ),
-    Metric(
-        "broker_rate_msgs_per_s_max",
-        "broker message rate, most",
-        "/s",
-        "lower",
-        "the same of the busiest broker",
+    "Links": (
+        Metric("link_events", "events over links", "", "lower", "all links, both directions"),
+        Metric(
+            "link_events_per_delivery",
+            "events over links per delivery",
+            "",
+            "lower",
+            "what a delivery costs the network",
+        ),
+        Metric(
+            "link_rate_msgs_per_s_max",
+            "link rate, most",
+            "/s",
+            "lower",
+            "events over the busiest link, both directions",
+        ),
+        Metric("bandwidth_bytes_per_s", "bandwidth", "B/s", "lower", "weight of events, all links"),
+        Metric(
+            "psoop_cost_per_publication",
+            "PSOOP cost per event",
+            "",
+            "lower",
+            "latencies (ms) of all links that an event crosses, summed",
+        ),
     ),
-    Metric(
-        "broker_input_msgs_per_s_max",
-        "broker input, most",
-        "/s",
-        "lower",
-        "events in, at the broker with the most",
+    "Changes": (
+        Metric(
+            "control_overhead_share",
+            "control overhead",
+            "%",
+            "lower",
+            "control messages beside events; not in traces yet",
+        ),
+        Metric("moves_done", "moves done", "", "", "changes of the network, carried out"),
+        Metric("moves_refused", "moves refused", "", "", "a broker did not agree"),
+        Metric("moves_rolled_back", "moves rolled back", "", "lower", "begun and taken back"),
+        Metric(
+            "reconfiguration_cost",
+            "reconfiguration cost",
+            "",
+            "lower",
+            "predicted cost of the moves done",
+        ),
+        Metric("quarantined_files", "quarantined files", "", "lower", "traces not taken in"),
     ),
-    Metric(
-        "broker_output_msgs_per_s_max",
-        "broker output, most",
-        "/s",
-        "lower",
-        "events out, at the broker with the most",
-    ),
-    Metric("arrivals", "arrivals", "", "lower", "events that came to a broker over a link"),
-    Metric(
-        "pure_forwarders",
-        "pure forwarders",
-        "",
-        "lower",
-        "arrivals that nobody at the broker wanted",
-    ),
-    Metric("yield_share", "yield", "%", "higher", "share of arrivals that somebody there wanted"),
-    Metric("link_events", "events over links", "", "lower", "all links, both directions"),
-    Metric(
-        "link_events_per_delivery",
-        "events over links per delivery",
-        "",
-        "lower",
-        "what a delivery costs the network",
-    ),
-    Metric(
-        "link_rate_msgs_per_s_max",
-        "link rate, most",
-        "/s",
-        "lower",
-        "events over the busiest link, both directions",
-    ),
-    Metric("bandwidth_bytes_per_s", "bandwidth", "B/s", "lower", "weight of events over all links"),
-    Metric(
-        "link_latency_ms_per_event",
-        "link latency per event",
-        "ms",
-        "lower",
-        "latencies of all links that an event crosses, summed",
-    ),
-    Metric(
-        "load_balance_messages",
-        "load balance, messages",
-        "x",
-        "lower",
-        "the busiest broker's message rate over the mean; 1 is even",
-    ),
-    Metric(
-        "load_balance_subscribers",
-        "load balance, subscribers",
-        "x",
-        "lower",
-        "the most subscribers of a broker over the mean; 1 is even",
-    ),
-    Metric("moves_done", "moves done", "", "", "changes of the network that were carried out"),
-    Metric("moves_refused", "moves refused", "", "", "moves that a broker did not agree to"),
-    Metric("moves_rolled_back", "moves rolled back", "", "lower", "moves begun and taken back"),
-    Metric("moves_cost", "cost of moves", "", "lower", "predicted cost of the moves done"),
-    Metric("quarantined_files", "quarantined files", "", "lower", "trace files not taken in"),
-)
+}
+"""All metrics, by what they are about."""
+METRICS: Final = tuple(metric for group in GROUPS.values() for metric in group)
 
 
 def differences(first: Headline, second: Headline) -> tuple[Difference, ...]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from gravitate.pipeline.report.answers import ANSWERS
 from gravitate.pipeline.report.figures import Report
-from gravitate.pipeline.report.metrics import METRICS, Metric
-from gravitate.pipeline.report.sections import Section, Table, run_names, sections
+from gravitate.pipeline.report.metrics import GROUPS, METRICS, Metric
+from gravitate.pipeline.report.section import Section, Table, named_runs
 from gravitate.pipeline.report.words import ABSENT, escaped, percent, signed, with_unit
 
 TILES = (
@@ -32,7 +33,8 @@ _VERDICTS = {"better": "▲ better", "worse": "▼ worse", "same": "same", "": "
 
 def render(report: Report) -> str:
     """The whole page."""
-    parts = sections(report)
+    runs = named_runs(report)
+    parts = [answer(runs) for answer in ANSWERS]
     plots = [
         {"id": plot.id, "data": plot.data, "layout": plot.layout}
         for part in parts
@@ -130,7 +132,7 @@ def _headline(report: Report) -> str:
             '<h2 id="numbers-heading">How did the network do?</h2>',
             _tiles(report),
             *_notes(report),
-            _metrics_table(report),
+            _metrics_tables(report),
             "</section>",
         ]
     )
@@ -166,41 +168,50 @@ def _notes(report: Report) -> list[str]:
         found.append(
             f'<div class="caveats" role="note"><p>Compare with care:</p><ul>{items}</ul></div>'
         )
-    for run, name in zip(report.runs, run_names(report), strict=True):
+    for name, run in named_runs(report):
         items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in run.findings)
         heading = f"What stands out in {name}" if name else "What stands out"
         found.append(f"<h3>{escaped(heading)}</h3><ul>{items}</ul>")
     return found
 
 
-def _metrics_table(report: Report) -> str:
-    names = run_names(report)
-    head = ["metric", *(name or "value" for name in names)]
+def _metrics_tables(report: Report) -> str:
+    """All metrics, a small table for each group: side by side for one run, in line for two."""
+    kind = "groups compared" if report.differences else "groups"
+    tables = "".join(_group_table(report, group) for group in GROUPS)
+    return f'<h3>All metrics</h3><div class="{kind}">{tables}</div>'
+
+
+def _group_table(report: Report, group: str) -> str:
+    head = [group, *(name or "" for name, _ in named_runs(report))]
     if report.differences:
-        head += ["change", "change, %", "verdict"]
-    changes = {change.metric: change for change in report.differences}
-    rows = []
-    for metric in METRICS:
-        cells = [
-            f'<th scope="row">{escaped(metric.label)}'
-            f'<span class="meaning">{escaped(metric.meaning)}</span></th>'
-        ]
-        cells += [
-            f"<td>{escaped(with_unit(getattr(run.headline, metric.name), metric.unit))}</td>"
-            for run in report.runs
-        ]
-        if report.differences:
-            change = changes[metric.name]
+        head += ["change", "in %", "verdict"]
+    columns = "".join(
+        f'<th scope="col">{escaped(column)}</th>' if column else "<td></td>" for column in head
+    )
+    rows = "".join(_metric_row(report, metric) for metric in GROUPS[group])
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(group)}">'
+        f'<table class="metrics"><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div>"
+    )
+
+
+def _metric_row(report: Report, metric: Metric) -> str:
+    cells = [
+        f'<th scope="row">{escaped(metric.label)}'
+        f'<span class="meaning">{escaped(metric.meaning)}</span></th>'
+    ]
+    cells += [
+        f"<td>{escaped(with_unit(getattr(run.headline, metric.name), metric.unit))}</td>"
+        for run in report.runs
+    ]
+    for change in report.differences:
+        if change.metric == metric.name:
             cells.append(f"<td>{_change(metric, change.change)}</td>")
             cells.append(f"<td>{_share(change.change_share)}</td>")
             cells.append(f'<td class="{change.verdict}">{_VERDICTS[change.verdict]}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    columns = "".join(f'<th scope="col">{escaped(column)}</th>' for column in head)
-    return (
-        '<h3>All metrics</h3><div class="scroll" tabindex="0" role="region" '
-        'aria-label="All metrics"><table class="metrics">'
-        f"<thead><tr>{columns}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _change(metric: Metric, change: float | None) -> str:

@@ -51,7 +51,7 @@ def plot(
 ) -> Plot:
     """A plot with two axes; `title` tells runs apart where there are two."""
     return Plot(
-        id,
+        f"plot-{id}",
         label,
         data,
         {
@@ -69,6 +69,7 @@ def plot(
             "showlegend": sum(trace.get("showlegend", True) for trace in data) > 1,
             "hoverlabel": {"align": "left"},
             "dragmode": False,
+            "bargap": 0.25,
             **layout,
         },
         height_px,

@@ -43,8 +43,9 @@ def periods(
         from_s = max(from_s, 0.0)
         # The first and the last stretch are rarely whole.
         seconds = until_s - from_s if until_s > from_s else 1.0
-        load_row, yield_row, delay_row = (rows.get(stretch) for rows in (carried, wanted, delayed))
-        arrivals = yield_row["arrivals"] if yield_row else 0
+        load_row, delay_row = carried.get(stretch), delayed.get(stretch)
+        yield_row = wanted.get(stretch, {"arrivals": 0})
+        arrivals = yield_row["arrivals"]
         found.append(
             PeriodFigures(
                 from_s=from_s,

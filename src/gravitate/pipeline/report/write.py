@@ -21,6 +21,7 @@ from gravitate.pipeline.report.page import render
 from gravitate.pipeline.store import PERIOD_S, Store
 from gravitate.trace import manifest as run_manifest
 from gravitate.trace import reader
+from gravitate.trace.schemas import TABLES
 
 Tell = Callable[[str], None]
 
@@ -81,10 +82,20 @@ def check_run(run: Path) -> None:
     )
 
 
+def check_page(out: Path) -> None:
+    """Refuse a place for the page before the work is done."""
+    if out.is_dir():
+        raise FileError("is a folder: give the name of a file, such as report.html", str(out))
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise FileError("cannot be written: its folder is not there or not writable", str(out))
+
+
 def files_not_taken(run: Path) -> int:
     """How many trace files of `run` its store does not know."""
+    if not (run / run_manifest.NAME).exists():
+        return 0
     manifest = Store.of_run(run).manifest()
-    there = sum(len(reader.files(run, table)) for table in reader.TABLES)
+    there = sum(len(reader.files(run, table)) for table in TABLES)
     return max(0, there - manifest.files - len(manifest.quarantined))
 
 

@@ -1,7 +1,8 @@
-"""The overlay drawn: brokers sized by message rate and coloured by pure forwarding, links by rate.
+"""Where traffic goes: the overlay drawn, brokers sized by message rate and coloured by pure
+forwarding, links by rate.
 
-Scales are given from outside, so that two runs are drawn on the same. Links are drawn in a few
-classes of width, one Plotly trace each: thousands of them stay quick.
+Two runs are drawn on the same scales. Links are drawn in a few classes of width, one Plotly trace
+each: thousands of them stay quick.
 """
 
 from __future__ import annotations
@@ -13,15 +14,54 @@ from typing import Any, Final
 import msgspec
 
 from gravitate.pipeline.report.figures import BrokerFigures, LinkFigures, RunFigures
-from gravitate.pipeline.report.layout import by_coordinates, positions
+from gravitate.pipeline.report.layout import Position, by_coordinates, positions
 from gravitate.pipeline.report.plots import INK, WASTE, Plot, Trace, colour_bar, hover, plot
-from gravitate.pipeline.report.words import bandwidth, count, ms, percent, plot_text, rate
+from gravitate.pipeline.report.section import NamedRuns, Section, Table, captioned
+from gravitate.pipeline.report.words import ABSENT, bandwidth, count, ms, percent, plot_text, rate
 
 WIDTH_CLASSES: Final = 6
 WIDTH_PX_MIN: Final = 1.5
 WIDTH_PX_MAX: Final = 11.0
 LABELLED_MAX: Final = 80
 """Brokers that are named in the drawing; where there are more, hovering names them."""
+
+
+def overlay(runs: NamedRuns) -> Section:
+    scales = Scales.of([run for _, run in runs])
+    return Section(
+        "overlay",
+        "Overlay",
+        "Where does the traffic go, and where is it wasted?",
+        "Each circle is a broker: the larger, the more messages pass through it; the stronger its "
+        "colour, the larger the share of arrivals that nobody there wanted. Each line is a link: "
+        "the wider, the more events a second; dotted where the network file does not have it. "
+        "Hover over a broker or the middle of a link for its figures."
+        + (" Both drawings use the same scales." if len(runs) > 1 else ""),
+        [
+            overlay_plot(f"overlay-{number}", run, scales, name)
+            for number, (name, run) in enumerate(runs)
+        ],
+        [_broker_table(run, name) for name, run in runs],
+        side_by_side=True,
+    )
+
+
+def _broker_table(run: RunFigures, name: str) -> Table:
+    return Table(
+        captioned("Brokers", name),
+        ("broker", "message rate", "arrivals", "pure forwarder", "yield", "subscribers"),
+        [
+            (
+                broker.broker,
+                rate(broker.rate_msgs_per_s),
+                count(broker.arrivals),
+                count(broker.pure_forwarders),
+                percent(broker.yield_share) if broker.arrivals else ABSENT,
+                count(broker.subscribers),
+            )
+            for broker in run.brokers
+        ],
+    )
 
 
 class Scales(msgspec.Struct, frozen=True):
@@ -72,7 +112,7 @@ def _range(values: Sequence[float]) -> list[float]:
 
 
 def _lines(
-    links: Sequence[LinkFigures], places: dict[str, tuple[float, float]], scales: Scales
+    links: Sequence[LinkFigures], places: dict[str, Position], scales: Scales
 ) -> list[Trace]:
     classes: dict[tuple[int, bool], list[LinkFigures]] = {}
     for link in links:
@@ -105,7 +145,7 @@ def _lines(
     return traces
 
 
-def _middles(links: Sequence[LinkFigures], places: dict[str, tuple[float, float]]) -> Trace:
+def _middles(links: Sequence[LinkFigures], places: dict[str, Position]) -> Trace:
     """Invisible points that say what a link carries."""
     ends = [(places[link.between[0]], places[link.between[1]]) for link in links]
     return {
@@ -119,9 +159,7 @@ def _middles(links: Sequence[LinkFigures], places: dict[str, tuple[float, float]
     }
 
 
-def _nodes(
-    brokers: Sequence[BrokerFigures], places: dict[str, tuple[float, float]], scales: Scales
-) -> Trace:
+def _nodes(brokers: Sequence[BrokerFigures], places: dict[str, Position], scales: Scales) -> Trace:
     largest_px = min(46.0, max(12.0, 320 / math.sqrt(len(brokers))))
     labelled = len(brokers) <= LABELLED_MAX
     marker: dict[str, Any] = {
