@@ -21,15 +21,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from gravitate.model.seeds import generator
 from gravitate.pipeline.workloads import columns, data, zipf
 from gravitate.pipeline.workloads.columns import Floats, Integers
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import ROWS_PER_BLOCK, Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import ROWS_PER_BLOCK, Block, TablePlan
 from gravitate.pipeline.workloads.popularity import calibrated, ranks_at
 from gravitate.pipeline.workloads.popularity import zipf as probabilities_of
 from gravitate.pipeline.workloads.social import Social, drawn_interactions, social
 from gravitate.pipeline.workloads.zipf import Count, Interests, Positive, Share
-
 
 POSTS_SAMPLE = 1000
 """Posts whose brokers are counted for the statistics."""

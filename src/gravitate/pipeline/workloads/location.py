@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from gravitate.errors import InputError
+from gravitate.model.seeds import generator
 from gravitate.pipeline.workloads import columns, data
 from gravitate.pipeline.workloads.columns import Floats, Integers
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import Block, TablePlan
 from gravitate.pipeline.workloads.movement import Grid, Movement, Trajectories, trajectories
 
 GROUP = 2000

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from gravitate.errors import InputError
+from gravitate.model.seeds import generator
 from gravitate.pipeline.workloads import columns, data
 from gravitate.pipeline.workloads.columns import Floats, Integers
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import Block, TablePlan
 from gravitate.pipeline.workloads.transit_stub import (
     TransitStub,
     shortest_paths,
@@ -54,14 +55,16 @@ class Psoop(msgspec.Struct, frozen=True):
     network: TransitStub = TransitStub()
     """The synthetic physical network; measurements take its place."""
 
+    def __post_init__(self) -> None:
+        if self.subscriber_brokers > self.brokers:
+            raise ValueError(
+                f"subscriber_brokers {self.subscriber_brokers} is not accepted: "
+                f"there are {self.brokers} brokers"
+            )
+
 
 def make(parameters: Psoop, seed: int, folder: Path | None) -> Made:
     """Place the brokers and weigh every pair of them; both are small."""
-    if parameters.subscriber_brokers > parameters.brokers:
-        raise InputError(
-            f"subscriber_brokers {parameters.subscriber_brokers} is not accepted: "
-            f"there are {parameters.brokers} brokers"
-        )
     if folder is None:
         graph = transit_stub_graph(parameters.network, generator(seed, "network"))
         source = "synthetic, transit-stub network with the degrees and extents of topo-0-big"
