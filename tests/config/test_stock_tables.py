@@ -167,3 +167,35 @@ def test_parameters_out_of_range_are_named(options: StockQuotes, name: str) -> N
 def test_sound_parameters_have_no_problem() -> None:
     assert problem(StockQuotes(), 15) is None
     assert problem(StockQuotes(publishers=0, subscribers=0), 15) is None
+
+
+def test_rows_stay_what_they_are_between_versions() -> None:
+    whole = workload()
+    assert publishers(whole, 0, 1).to_pylist() == [
+        {
+            "publisher": "pub-1",
+            "broker": "b06",
+            "advertisement": "topic = 'stocks/OMNI'",
+            "rate_msgs_per_s": 2.0,
+        }
+    ]
+    assert publications(whole, 0, 1).to_pylist()[7] == {
+        "publisher": "pub-1",
+        "number": 8,
+        "at_s": 3.551412,
+        "topic": "stocks/OMNI",
+        "attributes": '{"class":"STOCK","symbol":"OMNI","open":197.07,"high":197.48,'
+        '"low":195.79,"close":196.55,"volume":279272,"date":"2013-02-19","openClose%Diff":-0.2639,'
+        '"highLow%Diff":0.8632,"closeEqualsLow":false,"closeEqualsHigh":false}',
+        "payload_bytes": 0,
+        "broker": None,
+    }
+    assert subscriptions(whole, 0, 1).rows.to_pylist()[0] == {
+        "subscriber": "sub-001",
+        "subscription": "quotes",
+        "broker": "b07",
+        "topic": "stocks/OMNI",
+        "condition": '"volume" <= 264313',
+        "from_s": 0.0,
+        "until_s": None,
+    }

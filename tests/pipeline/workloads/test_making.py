@@ -135,6 +135,14 @@ def test_a_data_folder_that_is_not_there_is_told_before_anything_is_touched(
     assert not (tmp_path / "toy").exists()
 
 
+def test_a_folder_that_cannot_be_made_and_a_negative_seed_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "file")
+    with pytest.raises(FileError, match="file/toy: cannot be written"):
+        make_workload(None, "toy", tmp_path / "file" / "toy")
+    with pytest.raises(InputError, match="seed -1 is not accepted"):
+        make_workload(None, "toy", tmp_path / "toy", seed=-1)
+
+
 def written(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine")

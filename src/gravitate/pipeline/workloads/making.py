@@ -43,10 +43,12 @@ def make_workload(
     chosen = parameters_of(definition, parameters or {})
     if data is not None and not data.is_dir():
         raise FileError("is not a folder with data", str(data))
+    if seed < 0:
+        raise InputError(f"seed {seed} is not accepted: write a whole number from 0")
     folder = Path(directory)
     check_free(folder)
     made = definition.make(chosen, seed, data)
-    _clear_unfinished(folder)
+    _prepare(folder)
     generated = generate(spark, made.plans, folder, seed, tasks=tasks, progress=progress)
     statistics = made.statistics
     if made.measured is not None:
@@ -106,6 +108,11 @@ def _is_ours(entry: Path) -> bool:
     return entry.name.startswith(f".{MANIFEST}.") and entry.name.endswith(".writing")
 
 
-def _clear_unfinished(folder: Path) -> None:
-    for entry in folder.iterdir() if folder.exists() else ():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+def _prepare(folder: Path) -> None:
+    """Clear what an unfinished workload left, or make the folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for entry in folder.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    except OSError as problem:
+        raise FileError(f"cannot be written: {problem.strerror}", str(folder)) from None
