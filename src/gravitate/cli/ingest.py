@@ -47,26 +47,38 @@ def ingest(
     # What is wrong with the folders is told before Spark is started.
     store = open_store(run, into, period).directory
     with spark.started(master, remote, memory, hidden=json) as session:
-        _once(session, run, store, json, always=True, lines=follow)
-        try:
-            while follow:
-                _wait(every)
-                _once(session, run, store, json, always=False, lines=True)
-        except KeyboardInterrupt:
-            raise typer.Exit from None
+        if follow:
+            _follow(session, run, store, every, json)
+            return
+        taken = _take_in(session, run, store, json)
+    if json:
+        output.show_json(taken)
+    else:
+        _show(taken)
 
 
-def _once(session: object, run: Path, store: Path, json: bool, always: bool, lines: bool) -> None:
+def _follow(session: object, run: Path, store: Path, every_s: float, json: bool) -> None:
+    """Take in what comes until interrupted; silent while nothing does."""
+    import time
+
+    output.say(f"following {run}, until Ctrl-C")
+    try:
+        while True:
+            taken = _take_in(session, run, store, json)
+            if taken.is_news and json:
+                output.show_json_line(taken)
+            elif taken.is_news:
+                _show(taken)
+            time.sleep(every_s)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _take_in(session: object, run: Path, store: Path, json: bool) -> Ingested:
     from gravitate.pipeline.ingest import ingest as take_in
 
     with output.activity("ingest", hidden=json) as tell:
-        taken = take_in(session, run, store, tell=tell)
-    if not (always or taken.is_news):
-        return
-    if json:
-        (output.show_json_line if lines else output.show_json)(taken)
-    else:
-        _show(taken)
+        return take_in(session, run, store, tell=tell)
 
 
 def _show(taken: Ingested) -> None:
@@ -83,9 +95,3 @@ def _show(taken: Ingested) -> None:
     )
     for file in taken.quarantined:
         output.say(f"left out: {file.file}: {file.reason}")
-
-
-def _wait(seconds: float) -> None:
-    import time
-
-    time.sleep(seconds)

@@ -68,6 +68,10 @@ def open_store(
     """The store for the traces of `run`, created when there is none.
 
     Refuses a store of another run, and another period than the store has."""
+    if not (Path(run) / run_manifest.NAME).exists():
+        raise FileError(
+            f"has no {run_manifest.NAME}: give the folder that traces were written to", str(run)
+        )
     of = run_manifest.load(run)
     store = Store.of_run(run) if into is None else Store(into)
     if not store.exists():
@@ -130,18 +134,18 @@ def ingest(
 
 def _stream(spark: Any, run: Path, store: Store) -> None:
     """Copy the batches that are noted, and let the checkpoint know."""
-    folder = store.directory.absolute()
     # A stream remembers whole paths; where the store has been moved to, another one begins.
-    place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()
+    place = hashlib.blake2b(str(store.directory).encode(), digest_size=4).hexdigest()
     notes = (
         spark.readStream.schema(PART)
         .option("maxFileAge", "36500d")
-        .json(str(arrivals.folder_of(Store(folder))))
+        .json(str(arrivals.folder_of(store)))
     )
-    copy = partial(_copy, run=str(run), store=str(folder), period_s=store.manifest().period_s)
+    period_s = store.manifest().period_s
+    copy = partial(_copy, run=str(run), store=str(store.directory), period_s=period_s)
     query = (
         notes.writeStream.foreachBatch(lambda parts, number: copy(parts))
-        .option("checkpointLocation", str(Store(folder).checkpoint / f"stream-{place}"))
+        .option("checkpointLocation", str(store.checkpoint / f"stream-{place}"))
         .trigger(availableNow=True)
         .start()
     )

@@ -110,7 +110,8 @@ class Store:
     """A store by its folder."""
 
     def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+        # Whoever reads or writes for Spark may be at home in another folder.
+        self.directory = Path(directory).absolute()
 
     @classmethod
     def of_run(cls, run: str | Path) -> Store:
