@@ -150,6 +150,8 @@ class PeriodFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     from_s: float
     """Since the first event."""
+    seconds: float
+    """How much of it was observed."""
     published_msgs_per_s: float
     delivered_msgs_per_s: float
     links_msgs_per_s: float

@@ -135,7 +135,7 @@ GROUPS: Final[dict[str, tuple[Metric, ...]]] = {
             "control overhead",
             "%",
             "lower",
-            "control messages beside events; not in traces yet",
+            "control messages beside events; traces do not have them",
         ),
         Metric("moves_done", "moves done", "", "", "changes of the network, carried out"),
         Metric("moves_refused", "moves refused", "", "", "a broker did not agree"),

@@ -12,23 +12,23 @@ from typing import Any
 import msgspec
 
 from gravitate.pipeline.report.answers import ANSWERS
-from gravitate.pipeline.report.figures import Report
+from gravitate.pipeline.report.figures import Difference, Report
 from gravitate.pipeline.report.metrics import GROUPS, METRICS, Metric
 from gravitate.pipeline.report.section import Section, Table, named_runs
 from gravitate.pipeline.report.words import ABSENT, escaped, percent, signed, with_unit
 
-TILES = (
-    "delivered",
-    "delay_ms_p50",
-    "delay_ms_p99",
-    "hops_mean",
-    "broker_rate_msgs_per_s_max",
-    "yield_share",
-    "bandwidth_bytes_per_s",
-    "load_balance_messages",
-)
-"""The metrics that are shown large."""
-_VERDICTS = {"better": "▲ better", "worse": "▼ worse", "same": "same", "": ""}
+TILES = {
+    "delivered": "deliveries",
+    "delay_ms_p50": "median delay",
+    "delay_ms_p99": "99 % are delivered within",
+    "hops_mean": "links a delivery passes",
+    "broker_rate_msgs_per_s_max": "messages at the busiest broker",
+    "yield_share": "yield",
+    "bandwidth_bytes_per_s": "bandwidth of all links",
+    "load_balance_messages": "busiest broker over the mean",
+}
+"""The metrics that are shown large, with what they are called there."""
+_VERDICTS = {"better": "✓ better", "worse": "✗ worse", "same": "same", "": ""}
 
 
 def render(report: Report) -> str:
@@ -142,7 +142,7 @@ def _tiles(report: Report) -> str:
     metrics = {metric.name: metric for metric in METRICS}
     changes = {change.metric: change for change in report.differences}
     shown = []
-    for name in TILES:
+    for name, label in TILES.items():
         metric = metrics[name]
         values = [getattr(run.headline, name) for run in report.runs]
         value = " → ".join(with_unit(value, metric.unit) for value in values)
@@ -150,11 +150,11 @@ def _tiles(report: Report) -> str:
         verdict = ""
         if change is not None and change.change_share is not None:
             verdict = (
-                f'<span class="change {change.verdict}">{_share(change.change_share)} '
-                f"{_VERDICTS[change.verdict]}</span>"
+                f'<span class="change {change.verdict}">{_share(change)} '
+                f"{_VERDICTS[change.verdict] if change.verdict != 'same' else ''}</span>"
             )
         shown.append(
-            f'<li><span class="label">{escaped(metric.label)}</span>'
+            f'<li><span class="label">{escaped(label)}</span>'
             f'<span class="value">{escaped(value)}</span>{verdict}</li>'
         )
     kind = "tiles two" if report.compared is not None else "tiles"
@@ -208,22 +208,28 @@ def _metric_row(report: Report, metric: Metric) -> str:
     ]
     for change in report.differences:
         if change.metric == metric.name:
-            cells.append(f"<td>{_change(metric, change.change)}</td>")
-            cells.append(f"<td>{_share(change.change_share)}</td>")
+            cells.append(f"<td>{_change(metric, change)}</td>")
+            cells.append(f"<td>{_share(change)}</td>")
             cells.append(f'<td class="{change.verdict}">{_VERDICTS[change.verdict]}</td>')
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _change(metric: Metric, change: float | None) -> str:
+def _change(metric: Metric, difference: Difference) -> str:
+    change = difference.change
     if change is None:
         return ABSENT
+    if difference.verdict == "same":
+        return "≈ 0" if change else "0"
     if metric.unit == "%":
         return signed(f"{abs(100 * change):.1f} points", change)
     return signed(escaped(with_unit(abs(change), metric.unit)), change)
 
 
-def _share(share: float | None) -> str:
-    return ABSENT if share is None else signed(percent(abs(share)), share)
+def _share(difference: Difference) -> str:
+    share = difference.change_share
+    if share is None:
+        return ABSENT
+    return "≈ 0 %" if difference.verdict == "same" else signed(percent(abs(share)), share)
 
 
 # --- sections -------------------------------------------------------------------------------------

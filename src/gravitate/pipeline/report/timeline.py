@@ -49,6 +49,7 @@ def periods(
         found.append(
             PeriodFigures(
                 from_s=from_s,
+                seconds=seconds,
                 published_msgs_per_s=_rate(load_row, "in_clients", scale / seconds),
                 delivered_msgs_per_s=_rate(load_row, "out_clients", scale / seconds),
                 links_msgs_per_s=_rate(load_row, "in_links", scale / seconds),

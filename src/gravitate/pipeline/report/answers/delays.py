@@ -158,7 +158,14 @@ def _median_mark(run: RunFigures, colour: str) -> dict[str, Any]:
         "y0": 0,
         "y1": 1,
         "line": {"color": colour, "width": 1.5, "dash": "dash"},
-        "label": {"text": "median", "textposition": "end", "font": {"color": INK, "size": 11}},
+        "label": {
+            "text": "median",
+            "textangle": 0,
+            "textposition": "end",
+            "xanchor": "left",
+            "yanchor": "top",
+            "font": {"color": INK, "size": 11},
+        },
     }
 
 

@@ -20,6 +20,7 @@ from gravitate.pipeline.report.plots import (
 from gravitate.pipeline.report.section import NamedRuns, Section, Table, captioned
 from gravitate.pipeline.report.words import count, percent, rate
 
+TOPICS_MAX: Final = 20
 PAIRS_MAX: Final = 40
 """Pairs of brokers in the table of common interest."""
 
@@ -30,8 +31,7 @@ def topics(runs: NamedRuns) -> Section:
         "topics",
         "Topics",
         "What is published most?",
-        f"The {shown} topics with the most publications of {count(total)}. Bars are rates over "
-        "the whole run"
+        f"{_leading(shown, total, 'topics', 'publications')}. Bars are rates over the whole run"
         + (
             "."
             if len(runs) > 1
@@ -65,9 +65,9 @@ def publishers(runs: NamedRuns) -> Section:
         "publishers",
         "Publishers",
         "Are publishers near their audience?",
-        f"The {shown} publishers with the most deliveries of {count(total)}, a row each: the "
-        "stronger a cell, the larger the share of the publisher's deliveries that happens at that "
-        "broker. The ring is the broker it publishes at; a ring far from the strong cells is a "
+        f"{_leading(shown, total, 'publishers', 'deliveries')}, a row each: "
+        "the stronger a cell, the larger the share of the publisher's deliveries that happens at "
+        "that broker. The ring is the broker it publishes at; a ring far from the strong cells is a "
         "publisher that would serve its audience better elsewhere.",
         audience_plots(runs),
         [
@@ -134,9 +134,16 @@ def interest(runs: NamedRuns) -> Section:
     )
 
 
+def _leading(shown: int, total: int, what: str, most: str) -> str:
+    if shown >= total:
+        return f"All {count(total)} {what}, those with the most {most} first"
+    return f"The {shown} {what} with the most {most}, of {count(total)}"
+
+
 def topics_plot(runs: NamedRuns) -> list[Plot]:
     """The topics published to most."""
-    order = [topic.topic for topic in runs[0][1].topics]
+    rates = {topic.topic: topic.rate_msgs_per_s for _, run in runs for topic in run.topics}
+    order = sorted(rates, key=lambda topic: (-rates[topic], topic))[:TOPICS_MAX]
     if not order:
         return []
     traces: list[Trace] = []
@@ -192,14 +199,23 @@ def topics_plot(runs: NamedRuns) -> list[Plot]:
 
 def audience_plots(runs: NamedRuns) -> list[Plot]:
     """Publishers by broker: which share of a publisher's deliveries happens where."""
+    highest = max(
+        (
+            100 * part.deliveries / publisher.deliveries
+            for _, run in runs
+            for publisher in run.publishers
+            for part in publisher.audience
+        ),
+        default=100.0,
+    )
     return [
-        _audience_plot(f"audience-{number}", run, name)
+        _audience_plot(f"audience-{number}", run, name, highest)
         for number, (name, run) in enumerate(runs)
         if run.publishers
     ]
 
 
-def _audience_plot(id: str, run: RunFigures, name: str) -> Plot:
+def _audience_plot(id: str, run: RunFigures, name: str, highest: float) -> Plot:
     places = [broker.broker for broker in run.brokers]
     used = {part.broker for publisher in run.publishers for part in publisher.audience}
     used |= {home for publisher in run.publishers for home in publisher.homes}
@@ -234,7 +250,15 @@ def _audience_plot(id: str, run: RunFigures, name: str) -> Plot:
         id,
         "Where the audience of each publisher is",
         [
-            heatmap(len(columns), shares, words, "of its deliveries", showlegend=False, zmin=0)
+            heatmap(
+                len(columns),
+                shares,
+                words,
+                "of its deliveries",
+                showlegend=False,
+                zmin=0,
+                zmax=highest,
+            )
             | {"colorbar": {"ticksuffix": " %", "thickness": 12, "outlinewidth": 0}},
             {
                 "type": "scatter",

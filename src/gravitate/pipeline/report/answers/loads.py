@@ -39,7 +39,7 @@ def loads(runs: NamedRuns) -> Section:
         "Which brokers work hardest, and for whom?",
         "A bar is all messages in and out of a broker a second, busiest first"
         + (f" (the first {BARS_MAX})" if most else "")
-        + ". Broker with much “links” and little “publishers” or “subscribers” mostly relay.",
+        + ". Brokers with much “links” and little “publishers” or “subscribers” mostly relay.",
         load_plots(runs),
         [
             Table(
