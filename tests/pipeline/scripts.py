@@ -1,14 +1,18 @@
-"""Scripts as the tables of a workload, and small random worlds at low load."""
+"""Scripts as the tables of a workload, small random worlds at low load, and what the flow model
+says of them."""
 
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.config.script import (
@@ -21,6 +25,13 @@ from gravitate.config.script import (
 )
 from gravitate.config.workload_tables import TABLES, WorkloadManifest
 from gravitate.model.events import Event
+from gravitate.pipeline.evaluation import _carried, _flows
+from gravitate.pipeline.interests import Interests
+from gravitate.pipeline.matches import _flow_rows
+from gravitate.pipeline.metrics import Evaluation, Terms, assessed, tree_of
+from gravitate.pipeline.totals import Totals
+from gravitate.plan.flow import flow
+from gravitate.trace.metrics import Summary
 
 
 def tables_of(script: Script) -> dict[str, pa.Table]:
@@ -127,3 +138,38 @@ def quiet_world(seed: int) -> Script:
         publications=tuple(publications),
         service=service,
     )
+
+
+def modelled(script: Script) -> Evaluation:
+    """A script evaluated in this process, by what the tasks run."""
+    tables = tables_of(script)
+    held = Interests()
+    subscriptions = tables["subscriptions"]
+    held.add(*(subscriptions.column(n).combine_chunks() for n in subscriptions.column_names))
+    renamed = {"publisher": "client", "attributes": "text"}
+    events = tables["publications"]
+    events = events.rename_columns([renamed.get(name, name) for name in events.column_names])
+    network = script.network
+    names = [broker.id for broker in network.brokers]
+    tree = tree_of(network, script.service)
+    totals = Totals(len(names))
+    for batch in _flow_rows(held, iter(events.to_batches())):
+        single = batch.append_column("events", pa.array(np.ones(batch.num_rows)))
+        flows = _flows(single, pa.array(names))
+        totals.add(flows, *flow(tree, flows))
+    carried = _carried(network, tree, totals, script.duration_s, None)
+    return assessed("model", network, carried, Terms(script.service))
+
+
+def check_agreement(model: Evaluation, world: Summary, what: str) -> None:
+    assert model.published == world.published, what
+    assert model.delivered == world.delivered, what
+    assert math.isclose(model.hops_mean, world.hops_mean, rel_tol=1e-12), what
+    assert model.arrivals == world.arrivals, what
+    assert model.pure_forwarders == world.pure_forwarders, what
+    assert math.isclose(model.yield_share, world.yield_share), what
+    for name in ("mean", "p50", "p95", "p99", "max"):
+        one, other = (getattr(figures, f"delay_ms_{name}") for figures in (model, world))
+        assert math.isclose(one, other, rel_tol=0.01, abs_tol=0.001), (what, name, one, other)
+    rates = {broker.broker: broker.rate_msgs_per_s for broker in model.brokers}
+    assert rates == pytest.approx(world.broker_rates_msgs_per_s), what

@@ -3,7 +3,6 @@ what a run measured with what its model says."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.pipeline.scripts import quiet_world, tables_of, write_workload
+from tests.pipeline.scripts import check_agreement, modelled, quiet_world, tables_of, write_workload
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.config.script import Script, ServiceTimes
@@ -21,56 +20,15 @@ from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublish
 from gravitate.pipeline import schemas
 from gravitate.pipeline.evaluation import (
     Placement,
-    _carried,
-    _flows,
     evaluate,
     placement_of,
 )
-from gravitate.pipeline.interests import Interests
-from gravitate.pipeline.matches import Cut, _flow_rows
-from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed, tree_of
+from gravitate.pipeline.matches import Cut
+from gravitate.pipeline.metrics import Carried, Terms, assessed
 from gravitate.pipeline.session import told_plainly
-from gravitate.pipeline.totals import Totals
-from gravitate.plan.flow import flow
 from gravitate.simulate.run import run_scenario
-from gravitate.trace.metrics import Summary
 
 WORLDS = 20
-
-
-def modelled(script: Script) -> Evaluation:
-    """A script evaluated in this process, by what the tasks run."""
-    tables = tables_of(script)
-    held = Interests()
-    subscriptions = tables["subscriptions"]
-    held.add(*(subscriptions.column(n).combine_chunks() for n in subscriptions.column_names))
-    renamed = {"publisher": "client", "attributes": "text"}
-    events = tables["publications"]
-    events = events.rename_columns([renamed.get(name, name) for name in events.column_names])
-    network = script.network
-    names = [broker.id for broker in network.brokers]
-    tree = tree_of(network, script.service)
-    totals = Totals(len(names))
-    for batch in _flow_rows(held, iter(events.to_batches())):
-        single = batch.append_column("events", pa.array(np.ones(batch.num_rows)))
-        flows = _flows(single, pa.array(names))
-        totals.add(flows, *flow(tree, flows))
-    carried = _carried(network, tree, totals, script.duration_s, None)
-    return assessed("model", network, carried, Terms(script.service))
-
-
-def check_agreement(model: Evaluation, world: Summary, what: str) -> None:
-    assert model.published == world.published, what
-    assert model.delivered == world.delivered, what
-    assert math.isclose(model.hops_mean, world.hops_mean, rel_tol=1e-12), what
-    assert model.arrivals == world.arrivals, what
-    assert model.pure_forwarders == world.pure_forwarders, what
-    assert math.isclose(model.yield_share, world.yield_share), what
-    for name in ("mean", "p50", "p95", "p99", "max"):
-        one, other = (getattr(figures, f"delay_ms_{name}") for figures in (model, world))
-        assert math.isclose(one, other, rel_tol=0.01, abs_tol=0.001), (what, name, one, other)
-    rates = {broker.broker: broker.rate_msgs_per_s for broker in model.brokers}
-    assert rates == pytest.approx(world.broker_rates_msgs_per_s), what
 
 
 @pytest.mark.parametrize("seed", range(1, WORLDS + 1))

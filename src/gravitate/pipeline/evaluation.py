@@ -29,10 +29,10 @@ from gravitate.config.network import Network
 from gravitate.config.workload_tables import WorkloadManifest, load_manifest
 from gravitate.errors import FileError, InputError
 from gravitate.model.moves import Move, ReassignSubscriber, RelocatePublisher
-from gravitate.pipeline import schemas
 from gravitate.pipeline.matches import Cut, audience_lists
 from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed, tree_of
 from gravitate.pipeline.totals import DELAY_MAX, SCHEMA, Totals
+from gravitate.pipeline.workload_frames import read, tasks
 from gravitate.plan.flow import STRATEGIES, Flows, Tree, flow, flows_of
 
 FLOW_COLUMNS: Final = ("source", "size_bytes", "audience", "events")
@@ -99,7 +99,7 @@ def evaluate(
         )
     folder = Path(workload)
     manifest = load_manifest(folder)
-    tables = {table: _read(spark, folder, table) for table in manifest.rows}
+    tables = {table: read(spark, folder, table) for table in manifest.rows}
     limited = any(link.bandwidth_bytes_per_s for link in network.links)
     if "notifications" in tables:
         flows = notification_flows(tables["notifications"])
@@ -110,7 +110,7 @@ def evaluate(
             tables["publications"], tables.get("publishers"), placement.publishers
         )
         held = placed_subscriptions(tables["subscriptions"], placement.subscribers)
-        cut = cut or Cut.of(manifest.rows["subscriptions"], _tasks(spark))
+        cut = cut or Cut.of(manifest.rows["subscriptions"], tasks(spark))
         flows = flow_groups(audience_lists(events, held, cut), by_size=limited)
         subscribers = _subscribers(held.select("broker", "subscriber").distinct(), "broker")
         duration_s = duration_s or _duration_s(manifest, tables["publications"])
@@ -249,15 +249,6 @@ def _numbers(brokers: pa.Array, known: pa.Array) -> Any:
 
 
 # --- what is read beside the flows ----------------------------------------------------------------
-
-
-def _read(spark: Any, folder: Path, table: str) -> Any:
-    files: list[str | Path] = sorted((folder / table).glob("part-*.parquet"))
-    return schemas.read(spark, files, table, schemas.WORKLOADS[table])
-
-
-def _tasks(spark: Any) -> int:
-    return int(spark.conf.get("spark.sql.shuffle.partitions"))
 
 
 def _duration_s(manifest: WorkloadManifest, publications: Any) -> float:

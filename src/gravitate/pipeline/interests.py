@@ -138,14 +138,18 @@ class Interests:
                 yield event, subscription
 
     def audience(self, events: EventBatch) -> Iterator[Pairs]:
-        """The same with each subscriber once an event, whichever subscription matched."""
-        index = self.index
+        """The same with each subscriber once an event, by one of the subscriptions matched."""
         for event, subscription in self.pairs(events):
-            if index.repeated:
-                key = event * len(self.subscribers) + index.leader[subscription]
-                key = np.unique(key)
-                event, subscription = np.divmod(key, len(self.subscribers))
-            yield event, subscription
+            chosen = self.once(event, subscription)
+            yield event[chosen], subscription[chosen]
+
+    def once(self, event: Positions, subscription: Positions) -> Positions:
+        """Which of some pairs to take so that each event has each subscriber once."""
+        if not self.index.repeated:
+            return np.arange(len(event))
+        key = event * len(self.subscribers) + self.index.leader[subscription]
+        chosen: Positions = np.unique(key, return_index=True)[1]
+        return chosen
 
     def _hits(self, events: EventBatch) -> Iterator[tuple[int, Positions, Positions]]:
         """Chunk by chunk of events: where it starts, the filters matched by its events in turn,

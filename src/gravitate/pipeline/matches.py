@@ -2,7 +2,7 @@
 
     matches(publications, subscriptions, cut)      publisher, number, subscriber
     audience(publications, subscriptions, cut)     publisher, number, broker, sessions
-    subscription_matches(...)                      subscriber, subscription, matches
+    subscription_matches(...)                      subscriber, subscription, matches, deliveries
 
 Subscribers are dealt out to *buckets*, so that a session is counted once even when several of its
 subscriptions match, and events to *chunks*. Each pair of a bucket and a chunk is one task: it
@@ -91,9 +91,12 @@ def audience_lists(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
 
 
 def subscription_matches(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
-    """For every subscription how many publications it matches."""
+    """For every subscription how many publications it matches; `deliveries` counts a publication
+    at one of the subscriptions of a subscriber, so that their sum is that of all deliveries."""
     found = _asked(events, subscriptions, cut, _count_rows, schemas.SUBSCRIPTION_MATCHES)
-    return found.groupBy("subscriber", "subscription").agg(F.sum("matches").alias("matches"))
+    return found.groupBy("subscriber", "subscription").agg(
+        F.sum("matches").alias("matches"), F.sum("deliveries").alias("deliveries")
+    )
 
 
 # --- the tasks ------------------------------------------------------------------------------------
@@ -198,15 +201,18 @@ def _match_rows(
 def _count_rows(
     interests: Interests, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    counts = np.zeros(len(interests), dtype=np.int64)
+    counts, deliveries = np.zeros((2, len(interests)), dtype=np.int64)
     for batch in batches:
-        for _, subscription in interests.pairs(_decoded(batch)):
+        for event, subscription in interests.pairs(_decoded(batch)):
             counts += np.bincount(subscription, minlength=len(counts))
+            chosen = subscription[interests.once(event, subscription)]
+            deliveries += np.bincount(chosen, minlength=len(counts))
     yield pa.RecordBatch.from_arrays(
         [
             pa.array(interests.subscribers, pa.string()),
             pa.array(interests.subscriptions, pa.string()),
             pa.array(counts),
+            pa.array(deliveries),
         ],
         names=schemas.SUBSCRIPTION_MATCHES.names,
     )

@@ -172,6 +172,7 @@ SUBSCRIPTION_MATCHES: Final = StructType(
         _column("subscriber", StringType(), "client id"),
         _column("subscription", StringType(), "name within its subscriber"),
         _column("matches", LongType(), "publications that it matches"),
+        _column("deliveries", LongType(), "those its subscriber gets by it, not by another"),
     ]
 )
 """How much each subscription of a workload lets through."""
