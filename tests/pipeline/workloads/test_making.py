@@ -118,7 +118,7 @@ def test_the_manifest_says_what_was_made_and_from_what(spark: Any, tmp_path: Pat
     ("given", "said"),
     [
         ({"colour": "red"}, "workload 'toy' has no parameter 'colour': write some of links, cost"),
-        ({"links": "many"}, r"workload 'toy': Expected `int`.*\$\.links"),
+        ({"links": "many"}, "workload 'toy': 'links' is 'many': write a whole number"),
         ({"links": 0}, "workload 'toy': 'links' is 0: write a whole number from 1"),
     ],
 )

@@ -65,7 +65,7 @@ def test_spark_makes_the_rows_that_a_scenario_with_these_parameters_has(
         ({"duration_s": "inf"}, "'duration_s' is inf"),
         ({"rate_msgs_per_s": 0}, "'rate_msgs_per_s' is 0"),
         ({"subscriber_brokers": 64}, "there are 63 brokers"),
-        ({"mix": "odd"}, "mix"),
+        ({"mix": "odd"}, 'write "random" or "enterprise"'),
     ],
 )
 def test_parameters_out_of_range_are_refused(given: dict[str, Any], said: str) -> None:

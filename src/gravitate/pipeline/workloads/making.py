@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gravitate.config.decode import accepted
 from gravitate.config.workload_tables import MANIFEST, TABLES, WorkloadManifest
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline.workloads.catalogue import named
@@ -74,12 +75,20 @@ def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
                 f"workload '{definition.name}' has no parameter '{name}': "
                 f"write some of {', '.join(known)}"
             )
+    kinds = {field.name: field.type for field in msgspec.structs.fields(definition.parameters)}
+    chosen = {}
     try:
-        chosen = msgspec.convert(dict(given), definition.parameters, strict=False)
-        definition.check(chosen)
-    except (msgspec.ValidationError, InputError) as problem:
+        for name, value in given.items():
+            try:
+                chosen[name] = msgspec.convert(value, kinds[name], strict=False)
+            except msgspec.ValidationError as problem:
+                wanted = accepted(kinds[name], str(problem))
+                raise InputError(f"'{name}' is {value!r}: write {wanted}") from None
+        parameters = definition.parameters(**chosen)
+        definition.check(parameters)
+    except InputError as problem:
         raise InputError(f"workload '{definition.name}': {problem}") from None
-    return chosen
+    return parameters
 
 
 def check_free(folder: Path) -> None:
