@@ -84,9 +84,10 @@ def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
             except msgspec.ValidationError as problem:
                 wanted = accepted(kinds[name], str(problem))
                 raise InputError(f"'{name}' is {value!r}: write {wanted}") from None
-        parameters = definition.parameters(**chosen)
+        # Through `convert`, since what a struct refuses by itself is a ValidationError then.
+        parameters = msgspec.convert(chosen, definition.parameters)
         definition.check(parameters)
-    except InputError as problem:
+    except (InputError, msgspec.ValidationError) as problem:
         raise InputError(f"workload '{definition.name}': {problem}") from None
     return parameters
 
