@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,13 +66,15 @@ def evaluate(
         raise InputError("a run has its own network and forwarding: leave the option out")
     _check_new(out)
     spark.require()
+    # What is wrong with files is told before Spark is started.
+    figure = (
+        _measured(run, service, duration)
+        if run is not None
+        else _modelled(workload, network, forwarding, service, duration)
+    )
     with spark.started(master, remote, memory, hidden=json) as session:
         with output.activity("evaluating", hidden=json):
-            figures = (
-                _measured(session, run, service, duration)
-                if run is not None
-                else _modelled(session, workload, network, forwarding, service, duration)
-            )
+            figures = figure(session)
         if out is not None:
             _save(session, figures, out)
     if json:
@@ -81,40 +84,38 @@ def evaluate(
 
 
 def _modelled(
-    session: Any,
     workload: Any,
     network: Any,
     forwarding: str | None,
     service_ms: float,
     duration_s: float | None,
-) -> Evaluation:
+) -> Callable[[Any], Evaluation]:
     from gravitate.config import network as network_file
     from gravitate.config.script import ServiceTimes
-    from gravitate.pipeline.evaluation import evaluate as evaluate_workload
+    from gravitate.config.workload_tables import load_manifest
+    from gravitate.pipeline import evaluation
     from gravitate.pipeline.metrics import Terms
 
-    return evaluate_workload(
-        session,
-        network_file.load(network),
-        workload,
-        terms=Terms(ServiceTimes(event_ms=service_ms)),
-        forwarding=forwarding,
-        duration_s=duration_s,
+    on = network_file.load(network)
+    load_manifest(workload)
+    terms = Terms(ServiceTimes(event_ms=service_ms))
+    return lambda session: evaluation.evaluate(
+        session, on, workload, terms=terms, forwarding=forwarding, duration_s=duration_s
     )
 
 
-def _measured(session: Any, run: Path, service_ms: float, duration_s: float | None) -> Evaluation:
+def _measured(
+    run: Path, service_ms: float, duration_s: float | None
+) -> Callable[[Any], Evaluation]:
     from gravitate.config.script import ServiceTimes
-    from gravitate.pipeline.measured import evaluate_run
+    from gravitate.pipeline import measured
     from gravitate.pipeline.metrics import Terms
     from gravitate.pipeline.store import Store
 
-    return evaluate_run(
-        session,
-        Store.of_run(run),
-        terms=Terms(ServiceTimes(event_ms=service_ms)),
-        duration_s=duration_s,
-    )
+    store = Store.of_run(run)
+    measured.check(store)
+    terms = Terms(ServiceTimes(event_ms=service_ms))
+    return lambda session: measured.evaluate_run(session, store, terms=terms, duration_s=duration_s)
 
 
 def _save(session: Any, figures: Evaluation, out: Path) -> None:
@@ -179,11 +180,15 @@ def match(
 
     _check_new(out)
     spark.require()
-    with spark.started(master, remote, memory, hidden=json) as session:
-        from gravitate.pipeline import truth
+    from gravitate.config.workload_tables import load_manifest
+    from gravitate.pipeline import truth
 
-        with output.activity("matching", hidden=json):
-            counts, verdict = truth.match(session, workload, run, out)
+    load_manifest(workload)
+    with (
+        spark.started(master, remote, memory, hidden=json) as session,
+        output.activity("matching", hidden=json),
+    ):
+        counts, verdict = truth.match(session, workload, run, out)
     if json:
         answer = msgspec.structs.asdict(counts)
         output.show_json(answer if verdict is None else answer | {"run": verdict})

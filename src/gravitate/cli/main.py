@@ -19,6 +19,7 @@ from gravitate.cli import (
     brokers,
     clients,
     demo,
+    evaluate,
     ingest,
     networks,
     report,
@@ -46,6 +47,8 @@ app.command()(clients.sub)
 app.command()(simulate.simulate)
 app.command()(workload.workload)
 app.command()(ingest.ingest)
+app.command()(evaluate.evaluate)
+app.command()(evaluate.match)
 app.command()(report.report)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")

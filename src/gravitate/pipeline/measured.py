@@ -36,11 +36,7 @@ def evaluate_run(
     """Every metric of the run whose tables are in `store`.
 
     Rates are taken over `duration_s`; by default from the first publication to the last."""
-    if not store.exists():
-        raise FileError(
-            "has no tables of a run: take its traces in with `gravitate ingest`",
-            str(store.directory),
-        )
+    check(store)
     manifest = store.manifest()
     network = network_file.loads(manifest.network, "the network of the run")
     scale = 1.0 / manifest.sampling_rate if manifest.sampling_rate > 0 else 1.0
@@ -74,6 +70,15 @@ def evaluate_run(
         reconfiguration_cost=_moving_cost(store.traces(spark, "moves")),
     )
     return assessed(name or manifest.scenario or "run", network, carried, terms)
+
+
+def check(store: Store) -> None:
+    """Refuse a folder that is no store."""
+    if not store.exists():
+        raise FileError(
+            "has no tables of a run: take its traces in with `gravitate ingest RUN`",
+            str(store.directory),
+        )
 
 
 def _by_broker(
