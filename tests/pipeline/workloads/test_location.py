@@ -17,7 +17,7 @@ from gravitate.pipeline.workloads.generate import Block, in_process
 from gravitate.pipeline.workloads.making import parameters_of
 from gravitate.pipeline.workloads.movement import Grid, Movement, Trajectories, trajectories
 
-SMALL = {"users": 40, "duration_s": 1000.0, "movement": {"checkins_per_user": 12}}
+SMALL = {"users": 40, "duration_s": 1000.0, "checkins_per_user": 12}
 
 
 def rows(data: Path | None = None, **changes: Any) -> dict[str, list[dict[str, Any]]]:
@@ -30,7 +30,7 @@ def test_trajectories_are_like_measured_ones() -> None:
     3.56 cells a user, 79 % at home, deviation of the logarithm of check-ins 0.98."""
     order = np.random.default_rng(5).permutation(1200)
     found = trajectories(
-        np.random.default_rng(1), 3000, Grid(), Movement(checkins_per_user=37.4), 1e6, order
+        np.random.default_rng(1), 3000, Grid(), Movement(), 37.4, 1e6, order
     ).statistics()
     assert found["checkins_per_user_mean"] == pytest.approx(37.4, rel=0.05)
     assert found["checkins_log_sigma"] == pytest.approx(0.98, rel=0.05)
@@ -49,7 +49,8 @@ def test_everybody_checks_in_ascending_within_the_time_and_the_grid(
         np.random.default_rng(seed),
         users,
         grid,
-        Movement(checkins_per_user=5),
+        Movement(),
+        5.0,
         100.0,
         np.arange(grid.cells),
     )

@@ -22,7 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "dt-fb": {"subscribers": 400, "duration_s": 5.0, "users": 200, "pairs": 400},
     "psoop": {"brokers": 20, "network": {"transit_domains": 2, "stub_nodes": 5}},
-    "location": {"users": 2500, "movement": {"checkins_per_user": 4}},
+    "location": {"users": 2500, "checkins_per_user": 4},
     "poisson": {"subscribers": 12_000, "changes_per_h": 0.01, "duration_s": 36_000.0},
 }
 

@@ -44,6 +44,8 @@ class Location(msgspec.Struct, frozen=True):
     first of them."""
     km_per_ms: Annotated[float, msgspec.Meta(gt=0.0)] = 100.0
     """One way between brokers; light in fibre makes 200, ways are not straight."""
+    checkins_per_user: Annotated[float, msgspec.Meta(ge=1.0)] = 75.0
+    """Mean: 3 million of 40,000 users. Of synthetic movement, as grid and movement are."""
     grid: Grid = Grid()
     movement: Movement = Movement()
     payload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -117,6 +119,7 @@ def synthetic(
         users,
         parameters.grid,
         parameters.movement,
+        parameters.checkins_per_user,
         parameters.duration_s,
         order,
     )

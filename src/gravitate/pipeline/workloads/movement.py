@@ -37,8 +37,6 @@ Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 class Movement(msgspec.Struct, frozen=True):
     """Figures of the model; see the module's own description for the fit."""
 
-    checkins_per_user: Annotated[float, msgspec.Meta(ge=1.0)] = 75.0
-    """Mean; Section 6.1.1 of DYNATOPS has 3 million of 40,000 users."""
     checkins_sigma: float = 0.98
     checkins_max_factor: float = 20.0
     """No user has more than this many times the mean."""
@@ -108,11 +106,12 @@ def trajectories(
     users: int,
     grid: Grid,
     movement: Movement,
+    checkins_per_user: float,
     duration_s: float,
     order: Integers,
 ) -> Trajectories:
     """Draw trajectories; `order` has the cells by popularity as homes."""
-    counts = _activity(random, users, movement)
+    counts = _activity(random, users, checkins_per_user, movement)
     at_s = _times(random, counts, movement.gap_sigma, duration_s)
     popularity = zipf(grid.cells, movement.home_skew)
     home = order[ranks_at(random.random(users), popularity)]
@@ -124,8 +123,8 @@ def trajectories(
     return Trajectories(np.repeat(np.arange(users), counts), at_s, cells, users)
 
 
-def _activity(random: np.random.Generator, users: int, movement: Movement) -> Integers:
-    mean, sigma = movement.checkins_per_user, movement.checkins_sigma
+def _activity(random: np.random.Generator, users: int, mean: float, movement: Movement) -> Integers:
+    sigma = movement.checkins_sigma
     drawn = random.lognormal(np.log(mean) - sigma**2 / 2, sigma, users)
     return np.clip(np.rint(drawn), 1, mean * movement.checkins_max_factor).astype(np.int64)
 
