@@ -56,6 +56,7 @@ def run(
     progress: Progress = silent,
     hops: Sequence[int] = HOPS,
     rounds: int = ROUNDS,
+    warm_up: bool = True,
     spark: Any = None,
 ) -> list[Record]:
     """The figures of `gravitate bench pipeline`, for every number of hop rows."""
@@ -70,10 +71,10 @@ def run(
         runs = make_runs(spark, Path(kept) if kept else scratch, hops, Traffic(), progress)
         records = []
         for size, folder in runs.items():
-            first = size == min(hops)
+            warm = warm_up and size == min(hops)
             bench = _Bench(spark, folder, scratch / f"{size}", progress)
             stack.callback(bench.baseline.close)
-            records += bench.measure(wanted, _label(size), rounds, warm_up=first)
+            records += bench.measure(wanted, _label(size), rounds, warm)
             shutil.rmtree(scratch / f"{size}")
     return records
 
