@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -57,7 +57,7 @@ class Interactions(msgspec.Struct, frozen=True):
     users: Count = 2245
     pairs: Count = 4976
     """Who interacts with whom; of the synthetic interactions."""
-    payload_bytes: int = 0
+    payload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 def make(parameters: Interactions, seed: int, folder: Path | None) -> Made:
