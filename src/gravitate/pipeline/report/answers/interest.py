@@ -67,8 +67,8 @@ def publishers(runs: NamedRuns) -> Section:
         "Are publishers near their audience?",
         f"{_leading(shown, total, 'publishers', 'deliveries')}, a row each: "
         "the stronger a cell, the larger the share of the publisher's deliveries that happens at "
-        "that broker. The ring is the broker it publishes at; a ring far from the strong cells is a "
-        "publisher that would serve its audience better elsewhere.",
+        "that broker. The ring is the broker it publishes at; a ring far from the strong cells is "
+        "a publisher that would serve its audience better elsewhere.",
         audience_plots(runs),
         [
             Table(

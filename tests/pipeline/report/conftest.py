@@ -1,0 +1,38 @@
+"""A simulated run and its report, made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.pipeline.report.samples import LONELY, trace_scenario
+
+from gravitate.pipeline.report import Report, write_report
+from gravitate.simulate.run import RunResult
+
+
+class Reported(NamedTuple):
+    """A run, what the simulator says about it, and what its report says."""
+
+    folder: Path
+    result: RunResult
+    report: Report
+    page: Path
+
+
+@pytest.fixture(scope="session")
+def reported(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    folder = tmp_path_factory.mktemp("reported")
+    result = trace_scenario(folder)
+    page = folder / "report.html"
+    return Reported(folder, result, write_report(spark, folder, page), page)
+
+
+@pytest.fixture(scope="session")
+def lonely(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """One broker without links, whose publisher nobody listens to."""
+    folder = tmp_path_factory.mktemp("lonely")
+    result = trace_scenario(folder, LONELY)
+    page = folder / "report.html"
+    return Reported(folder, result, write_report(spark, folder, page), page)
