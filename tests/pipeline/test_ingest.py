@@ -209,15 +209,20 @@ main()
 """The command, with an end at a point of the test's choice."""
 
 
+@pytest.mark.timeout(600)
 def test_an_ingest_that_was_killed_gives_the_tables_of_one_that_was_not(
-    spark: Any, run: Path, whole: Store, folder: Path
+    spark: Any, run: Path, whole: Store, folder: Path, tmp_path: Path
 ) -> None:
     store = Store.of_run(folder)
     options = ["ingest", str(folder), "--period", f"{PERIOD_S:g}", "--memory", "0.75"]
     for point in ("copying", "deriving"):
         killed = subprocess.run(
             [sys.executable, "-c", COMMAND, point, str(store.directory), *options],
-            env={**os.environ, "GRAVITATE_SPARK_MASTER": "local[2]"},
+            env={
+                **os.environ,
+                "GRAVITATE_SPARK_MASTER": "local[2]",
+                "TMPDIR": str(tmp_path),  # what a killed process leaves behind
+            },
             capture_output=True,
             text=True,
         )

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.runs import damage
 
+from gravitate.errors import FileError
 from gravitate.pipeline.copying import copy_part
 from gravitate.pipeline.quarantine import Unfit, look, sound_rows
 from gravitate.trace.schemas import LINKS
@@ -111,3 +112,9 @@ def test_a_part_of_damaged_files_alone_leaves_nothing(tmp_path: Path) -> None:
     _, damaged = copy_part([source], "links", target, 60.0)
     assert len(damaged) == 1
     assert list(target.parent.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_no_fault_of_the_files(tmp_path: Path) -> None:
+    source = write(tmp_path / "1.parquet")
+    with pytest.raises(FileError, match=r"part\.parquet: cannot be written: Not a directory"):
+        copy_part([source], "links", source / "out" / "part.parquet", 60.0)

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from gravitate.errors import FileError
 from gravitate.pipeline.quarantine import Unfit, sound_rows
 from gravitate.pipeline.store import Store
 from gravitate.trace.schemas import TABLES
@@ -105,33 +106,35 @@ def copy_part(
     sources: list[Path], table: str, target: Path, period_s: float
 ) -> tuple[Copied, dict[Path, str]]:
     """Copy the sound ones of `sources` into one file; the others come back with their reasons."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.writing")
     damaged: dict[Path, str] = {}
-    while sound := [path for path in sources if path not in damaged]:
-        copied = Copied(0, 0, set())
-        try:
-            with pq.ParquetWriter(
-                temporary, TABLES[table].append(_PERIOD), compression="zstd"
-            ) as writer:
-                for path in sound:
-                    _copy_file(path, table, writer, period_s, copied)
-        except Unfit as found:
-            damaged[found.path] = found.reason
-        else:
-            temporary.replace(target)
-            return copied, damaged
-    temporary.unlink(missing_ok=True)
-    target.unlink(missing_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        while sound := [path for path in sources if path not in damaged]:
+            try:
+                copied = _copy_files(sound, table, temporary, period_s)
+            except Unfit as found:
+                damaged[found.path] = found.reason
+            else:
+                temporary.replace(target)
+                return copied, damaged
+        temporary.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
+    except OSError as problem:
+        raise FileError(
+            f"cannot be written: {problem.strerror or problem}", str(target)
+        ) from problem
     return Copied(0, 0, set()), damaged
 
 
-def _copy_file(
-    path: Path, table: str, writer: pq.ParquetWriter, period_s: float, copied: Copied
-) -> None:
-    for rows in sound_rows(path, table, period_s):
-        periods = np.floor(rows["at_s"].to_numpy() / period_s).astype(np.int32)
-        copied.periods.update(np.unique(periods).tolist())
-        copied.rows += rows.num_rows
-        writer.write_table(rows.append_column(_PERIOD, pa.array(periods)))
-    copied.files += 1
+def _copy_files(sources: list[Path], table: str, target: Path, period_s: float) -> Copied:
+    copied = Copied(len(sources), 0, set())
+    schema = TABLES[table].append(_PERIOD)
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for path in sources:
+            for rows in sound_rows(path, table, period_s):
+                periods = np.floor(rows["at_s"].to_numpy() / period_s).astype(np.int32)
+                copied.periods.update(np.unique(periods).tolist())
+                copied.rows += rows.num_rows
+                writer.write_table(rows.append_column(_PERIOD, pa.array(periods)))
+    return copied
