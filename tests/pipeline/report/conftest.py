@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from tests.pipeline.report.samples import LONELY, trace_scenario
+from tests.pipeline.report.samples import LONELY, Reported, trace_scenario
 
-from gravitate.pipeline.report import Report, write_report
-from gravitate.simulate.run import RunResult
-
-
-class Reported(NamedTuple):
-    """A run, what the simulator says about it, and what its report says."""
-
-    folder: Path
-    result: RunResult
-    report: Report
-    page: Path
+from gravitate.pipeline.report import write_report
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ write into names."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,15 @@ from gravitate.trace.writer import TraceWriter
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>throw 1</script>'\"&amp;\u2028\u202e"
 """What somebody may choose as a client id or a topic."""
+
+
+class Reported(NamedTuple):
+    """A run, what the simulator says about it, and what its report says."""
+
+    folder: Path
+    result: RunResult
+    report: Report
+    page: Path
 
 
 def trace_scenario(folder: Path, text: str = "", sampling_rate: float = 1.0) -> RunResult:

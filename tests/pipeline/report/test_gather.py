@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.pipeline.report.conftest import Reported
+from tests.pipeline.report.samples import Reported
 
 from gravitate.config import scenario
 from gravitate.pipeline.report import make_report

@@ -1,11 +1,14 @@
 """The report as one HTML page that needs no network: style, script, Plotly and numbers inside.
 
-Everything from the run is escaped on its way into the page, as text or as JSON. The page holds
+Everything from the run is escaped on its way into the page, as text or as JSON, and the browser is
+told to run nothing but the page's own two scripts and to fetch nothing. The page holds
 the numbers of the report as JSON (`#report`), the same that `--json` prints.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from importlib import resources
 from typing import Any
 
@@ -41,6 +44,7 @@ def render(report: Report) -> str:
         if not _is_empty(part)
         for plot in part.plots
     ]
+    scripts = (_plotly(), _resource("page.js"))
     title = " and ".join(run.facts.run for run in report.runs)
     return "\n".join(
         [
@@ -49,6 +53,7 @@ def render(report: Report) -> str:
             "<head>",
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_policy(*scripts)}">',
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
             f"<title>Gravitate report: {escaped(title)}</title>",
@@ -67,8 +72,7 @@ def render(report: Report) -> str:
             "(element <code>#report</code>).</footer>",
             f'<script type="application/json" id="report">{_json(report)}</script>',
             f'<script type="application/json" id="plots">{_json(plots)}</script>',
-            f"<script>{_plotly()}</script>",
-            f"<script>{_resource('page.js')}</script>",
+            *(f"<script>{script}</script>" for script in scripts),
             "</body>",
             "</html>",
             "",
@@ -82,6 +86,17 @@ def _json(what: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _policy(*scripts: str) -> str:
+    """What a browser may do for this page: run these scripts, fetch nothing."""
+    allowed = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+    )
 
 
 def _plotly() -> str:
