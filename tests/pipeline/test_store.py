@@ -73,6 +73,17 @@ def test_tables_without_rows_are_empty(run: Path, spark: object) -> None:
     assert store.derived(spark, "delays").isEmpty()
 
 
+def test_a_node_that_starts_again_does_not_make_it_another_run(run: Path) -> None:
+    before = RunManifest(network="[[brokers]]", clock="unix", started_at_s=1e9)
+    again = RunManifest(network="[[brokers]]", clock="unix", started_at_s=1e9 + 60)
+    other = RunManifest(network="[[others]]", clock="unix", started_at_s=1e9)
+    before.save(run)
+    store = Store.of_run(run).create(run)
+    assert store.is_of(before)
+    assert store.is_of(again)
+    assert not store.is_of(other)
+
+
 def test_a_manifest_is_read_as_it_was_written(run: Path) -> None:
     store = Store.of_run(run)
     store.create(run)

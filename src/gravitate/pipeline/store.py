@@ -101,8 +101,10 @@ class StoreManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         )
 
     def is_of(self, run: run_manifest.RunManifest) -> bool:
-        """Whether these are the tables of that run."""
-        facts = ("network", "clock", "scenario", "seed", "started_at_s", "sampling_rate")
+        """Whether these are the tables of that run.
+
+        A node that starts again says so in the run's manifest; it is the same run."""
+        facts = ("network", "clock", "scenario", "seed", "sampling_rate")
         return all(getattr(self, name) == getattr(run, name) for name in facts)
 
 
