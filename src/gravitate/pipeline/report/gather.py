@@ -64,7 +64,11 @@ def gather(spark: Any, run: Path, store: Store) -> RunFigures:
     begun_s, observed_s = _observed(spark, store)
     seconds = observed_s or 1.0
     delays = delay_rows(store.derived(spark, "delays"))
-    move_counts, moves, moves_cost = _moves(store.traces(spark, "moves"), begun_s)
+    move_counts, moves, moves_cost = (
+        _moves(store.traces(spark, "moves"), begun_s)
+        if manifest.rows.get("moves")
+        else ((), (), 0.0)
+    )
     brokers = broker_figures(spark, store, network, scale, seconds)
     links = link_figures(store.derived(spark, "link_load"), network, seconds)
     topics_total, topics = leading_topics(store.derived(spark, "topic_rates"), scale, seconds)

@@ -5,7 +5,7 @@ The constants bound what comes to the driver.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any, Final
 
 from pyspark.sql import functions as F
@@ -57,72 +57,75 @@ def leading_publishers(
     """The publishers with the most deliveries, where they are and where their audience is."""
     profiles = store.derived(spark, "publisher_profiles")
     published = store.traces(spark, "publications").groupBy("publisher", "broker").count()
-    total = published.select("publisher").distinct().count()
+    total = published.agg(F.countDistinct("publisher")).collect()[0][0]
     most = (
         published.groupBy("publisher")
-        .agg(F.sum("count").alias("published"))
+        .agg(
+            F.sum("count").alias("published"),
+            F.sort_array(F.collect_list(F.struct(-F.col("count"), "broker"))).alias("homes"),
+        )
         .join(profiles.groupBy("publisher").agg(*_sums("deliveries")), "publisher", "left")
         .fillna(0, ["deliveries"])
         .orderBy(F.desc("deliveries"), F.desc("published"), "publisher")
         .limit(PUBLISHERS_MAX)
         .collect()
     )
-    names = [row["publisher"] for row in most]
-    theirs = profiles.where(F.col("publisher").isin(names))
-    nearest = [
-        row["broker"]
-        for row in theirs.groupBy("broker")
-        .agg(*_sums("deliveries"))
-        .orderBy(F.desc("deliveries"), "broker")
-        .limit(AUDIENCE_MAX)
-        .collect()
-    ]
-    audiences: dict[str, list[Audience]] = defaultdict(list)
-    # A word can have rows in two periods; an event in both is one event.
-    for row in (
-        theirs.where(F.col("broker").isin(nearest))
+    audiences = _audiences(profiles, [row["publisher"] for row in most], scale)
+    return total, tuple(
+        PublisherFigures(
+            publisher=row["publisher"],
+            published=row["published"] * scale,
+            homes=tuple(home["broker"] for home in row["homes"]),
+            deliveries=row["deliveries"] * scale,
+            audience=audiences.get(row["publisher"], ()),
+        )
+        for row in most
+    )
+
+
+def _audiences(
+    profiles: Any, publishers: list[str], scale: float
+) -> dict[str, tuple[Audience, ...]]:
+    """Where the events of these few publishers are wanted: a row a publisher and broker."""
+    rows = (
+        profiles.where(F.col("publisher").isin(publishers))
+        # A word can have rows in two periods; an event in both is one event.
         .groupBy("publisher", "broker", "incarnation", "word")
         .agg(F.bit_or("bits").alias("bits"), *_sums("deliveries"))
         .groupBy("publisher", "broker")
         .agg(F.sum(F.bit_count("bits")).alias("events"), *_sums("deliveries"))
         .orderBy(F.desc("deliveries"), "broker")
         .collect()
-    ):
-        audiences[row["publisher"]].append(
-            Audience(
-                broker=row["broker"],
-                events=row["events"] * scale,
-                deliveries=row["deliveries"] * scale,
-            )
-        )
-    homes: dict[str, list[str]] = defaultdict(list)
-    for row in (
-        published.where(F.col("publisher").isin(names)).orderBy(F.desc("count"), "broker").collect()
-    ):
-        homes[row["publisher"]].append(row["broker"])
-    return total, tuple(
-        PublisherFigures(
-            publisher=row["publisher"],
-            published=row["published"] * scale,
-            homes=tuple(homes[row["publisher"]]),
-            deliveries=row["deliveries"] * scale,
-            audience=tuple(audiences[row["publisher"]]),
-        )
-        for row in most
     )
+    handed: Counter[str] = Counter()
+    for row in rows:
+        handed[row["broker"]] += row["deliveries"]
+    nearest = {broker for broker, _ in handed.most_common(AUDIENCE_MAX)}
+    found: dict[str, list[Audience]] = defaultdict(list)
+    for row in rows:
+        if row["broker"] in nearest:
+            found[row["publisher"]].append(
+                Audience(
+                    broker=row["broker"],
+                    events=row["events"] * scale,
+                    deliveries=row["deliveries"] * scale,
+                )
+            )
+    return {publisher: tuple(parts) for publisher, parts in found.items()}
 
 
 def common_interest(common: Any, scale: float) -> tuple[tuple[PairFigures, ...], float | None]:
     """Pairs among the brokers with the most in common, and what Bloom filters add, over all."""
-    exact, bloom = common.agg(F.sum("events"), F.sum("events_bloom")).collect()[0]
-    leading = [
-        row["broker"]
-        for row in common.groupBy("broker")
-        .agg(*_sums("events"))
+    brokers = (
+        common.groupBy("broker")
+        .agg(*_sums("events", "events_bloom"))
         .orderBy(F.desc("events"), "broker")
-        .limit(INTEREST_MAX)
         .collect()
-    ]
+    )
+    exact = sum(row["events"] for row in brokers)
+    if not exact:
+        return (), None
+    leading = [row["broker"] for row in brokers[:INTEREST_MAX]]
     rows = (
         common.where(F.col("broker").isin(leading) & F.col("other").isin(leading))
         .groupBy("broker", "other")
@@ -139,7 +142,7 @@ def common_interest(common: Any, scale: float) -> tuple[tuple[PairFigures, ...],
         )
         for row in rows
     )
-    return pairs, (bloom - exact) / exact if exact else None
+    return pairs, sum(row["events_bloom"] for row in brokers) / exact - 1.0
 
 
 def _sums(*columns: str) -> list[Any]:

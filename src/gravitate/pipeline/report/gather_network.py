@@ -7,7 +7,7 @@ sample, so only the latter are scaled.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,38 +26,48 @@ def broker_figures(
     spark: Any, store: Store, network: Network, scale: float, seconds: float
 ) -> tuple[BrokerFigures, ...]:
     """Every broker of the network and of the traces, in the order of the network file."""
-    load = _by_broker(store.derived(spark, "broker_load"), *FLOWS)
-    arrived = _by_broker(store.derived(spark, "yield"), "arrivals", "pure_forwarders")
-    handed = _by_broker(store.derived(spark, "delays"), "deliveries", "delay_s_sum")
-    sessions = {
-        row["broker"]: row["subscribers"]
-        for row in store.traces(spark, "subscriptions")
-        .where(F.col("change") == "subscribed")
-        .groupBy("broker")
-        .agg(F.countDistinct("session").alias("subscribers"))
-        .collect()
-    }
+    rows = _broker_rows(spark, store)
     named = {broker.id: broker.coordinates for broker in network.brokers}
-    others = sorted({*load, *arrived, *handed, *sessions} - named.keys())
     found = []
-    for broker in (*named, *others):
-        flows = load.get(broker, {})
-        deliveries = handed.get(broker, {}).get("deliveries", 0)
+    for broker in (*named, *sorted(rows.keys() - named.keys())):
+        counts = rows.get(broker, {})
+        deliveries = counts.get("deliveries") or 0
         found.append(
             BrokerFigures(
                 broker=broker,
                 coordinates=named.get(broker, ()),
-                **{f"{flow}_msgs_per_s": flows.get(flow, 0) * scale / seconds for flow in FLOWS},
-                arrivals=arrived.get(broker, {}).get("arrivals", 0) * scale,
-                pure_forwarders=arrived.get(broker, {}).get("pure_forwarders", 0) * scale,
+                **{
+                    f"{flow}_msgs_per_s": (counts.get(flow) or 0) * scale / seconds
+                    for flow in FLOWS
+                },
+                arrivals=(counts.get("arrivals") or 0) * scale,
+                pure_forwarders=(counts.get("pure_forwarders") or 0) * scale,
                 deliveries=deliveries * scale,
-                delay_ms_mean=1000 * handed[broker]["delay_s_sum"] / deliveries
-                if deliveries
-                else None,
-                subscribers=sessions.get(broker, 0),
+                delay_ms_mean=1000 * counts["delay_s_sum"] / deliveries if deliveries else None,
+                subscribers=counts.get("subscribers") or 0,
             )
         )
     return tuple(found)
+
+
+def _broker_rows(spark: Any, store: Store) -> dict[str, dict[str, Any]]:
+    """All counts of each broker, from all tables at once."""
+    parts = {
+        "broker_load": FLOWS,
+        "yield": ("arrivals", "pure_forwarders"),
+        "delays": ("deliveries", "delay_s_sum"),
+    }
+    sessions = (
+        store.traces(spark, "subscriptions")
+        .where(F.col("change") == "subscribed")
+        .groupBy("broker")
+        .agg(F.countDistinct("session").alias("subscribers"))
+    )
+    counted = [store.derived(spark, name).select("broker", *of) for name, of in parts.items()]
+    together = reduce(lambda one, other: one.unionByName(other, True), [*counted, sessions])
+    columns = [column for of in parts.values() for column in of] + ["subscribers"]
+    rows = together.groupBy("broker").agg(*_sums(*columns)).collect()
+    return {row["broker"]: row.asDict() for row in rows}
 
 
 def link_figures(load: Any, network: Network, seconds: float) -> tuple[LinkFigures, ...]:
@@ -131,13 +141,6 @@ def carried(
         subscribers={broker.broker: broker.subscribers for broker in brokers},
         reconfiguration_cost=moves_cost,
     )
-
-
-def _by_broker(rows: Any, *columns: str) -> Mapping[str, dict[str, Any]]:
-    return {
-        row["broker"]: row.asDict()
-        for row in rows.groupBy("broker").agg(*_sums(*columns)).collect()
-    }
 
 
 def _sums(*columns: str) -> list[Any]:

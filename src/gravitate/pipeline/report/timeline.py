@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import pyarrow as pa
+import numpy as np
 from pyspark.sql import functions as F
 
 from gravitate.pipeline.report.figures import PeriodFigures
@@ -14,79 +14,70 @@ from gravitate.trace import histogram
 
 STRETCHES_MAX: Final = 240
 """How many points a line over time has at most."""
+COUNTS: Final = ("in_links", "in_clients", "out_clients", "arrivals", "useful")
 
 
 def periods(
     spark: Any, store: Store, begun_s: float, observed_s: float, scale: float
 ) -> tuple[PeriodFigures, ...]:
     """The run in at most `STRETCHES_MAX` stretches of equal length, from first to last event."""
-    load = store.derived(spark, "broker_load")
-    first, last = load.agg(F.min("period"), F.max("period")).collect()[0]
+    carried = store.derived(spark, "broker_load")
+    first, last = carried.agg(F.min("period"), F.max("period")).collect()[0]
     if first is None:
         return ()
-    period_s = store.manifest().period_s
     width = math.ceil((last - first + 1) / STRETCHES_MAX)
-    carried = _by_stretch(load, first, width, "in_links", "in_clients", "out_clients")
-    wanted = _by_stretch(store.derived(spark, "yield"), first, width, "arrivals", "useful")
-    delayed = {
-        row["stretch"]: row
-        for row in _in_stretches(store.derived(spark, "delays"), first, width)
-        .select("stretch", "bucket", "deliveries", "delay_s_sum", "delay_s_max")
-        .groupBy("stretch")
-        .applyInArrow(_spread, "stretch int, mean_s double, p95_s double")
-        .collect()
+    stretch = F.floor((F.col("period") - first) / width).cast("int").alias("stretch")
+    wanted = store.derived(spark, "yield").select("period", "arrivals", "useful")
+    counts = {
+        row["stretch"]: row.asDict()
+        for row in carried.unionByName(wanted, True).groupBy(stretch).agg(*_sums(*COUNTS)).collect()
     }
+    delays = _delays(store.derived(spark, "delays"), stretch)
+    period_s = store.manifest().period_s
     found = []
-    for stretch in range((last - first) // width + 1):
-        from_s = (first + stretch * width) * period_s - begun_s
+    for number in range((last - first) // width + 1):
+        from_s = (first + number * width) * period_s - begun_s
         until_s = min(from_s + width * period_s, observed_s)
         from_s = max(from_s, 0.0)
         # The first and the last stretch are rarely whole.
         seconds = until_s - from_s if until_s > from_s else 1.0
-        load_row, delay_row = carried.get(stretch), delayed.get(stretch)
-        yield_row = wanted.get(stretch, {"arrivals": 0})
-        arrivals = yield_row["arrivals"]
+        sums = counts.get(number, dict.fromkeys(COUNTS))
+        mean_s, p95_s = delays.get(number, (None, None))
         found.append(
             PeriodFigures(
                 from_s=from_s,
                 seconds=seconds,
-                published_msgs_per_s=_rate(load_row, "in_clients", scale / seconds),
-                delivered_msgs_per_s=_rate(load_row, "out_clients", scale / seconds),
-                links_msgs_per_s=_rate(load_row, "in_links", scale / seconds),
-                yield_share=yield_row["useful"] / arrivals if arrivals else None,
-                delay_ms_mean=1000 * delay_row["mean_s"] if delay_row else None,
-                delay_ms_p95=1000 * delay_row["p95_s"] if delay_row else None,
+                published_msgs_per_s=(sums["in_clients"] or 0) * scale / seconds,
+                delivered_msgs_per_s=(sums["out_clients"] or 0) * scale / seconds,
+                links_msgs_per_s=(sums["in_links"] or 0) * scale / seconds,
+                yield_share=sums["useful"] / sums["arrivals"] if sums["arrivals"] else None,
+                delay_ms_mean=None if mean_s is None else 1000 * mean_s,
+                delay_ms_p95=None if p95_s is None else 1000 * p95_s,
             )
         )
     return tuple(found)
 
 
-def _in_stretches(rows: Any, first: int, width: int) -> Any:
-    return rows.withColumn("stretch", F.floor((F.col("period") - first) / width).cast("int"))
-
-
-def _by_stretch(rows: Any, first: int, width: int, *columns: str) -> dict[int, Any]:
-    sums = [F.sum(column).alias(column) for column in columns]
-    return {
-        row["stretch"]: row
-        for row in _in_stretches(rows, first, width).groupBy("stretch").agg(*sums).collect()
-    }
-
-
-def _spread(rows: pa.Table) -> pa.Table:
-    """Mean and 95 % of the delays of one stretch."""
-    counts = rows["deliveries"].to_numpy()
-    (p95_s,) = histogram.percentiles_s(
-        rows["bucket"].to_numpy(), counts, (0.95,), rows["delay_s_max"].to_numpy().max()
+def _delays(delays: Any, stretch: Any) -> dict[int, tuple[float, float]]:
+    """Mean and 95 % of the delays of each stretch, from at most a row a stretch and class."""
+    rows = (
+        delays.groupBy(stretch, "bucket")
+        .agg(
+            *_sums("deliveries", "delay_s_sum"),
+            F.max("delay_s_max").alias("delay_s_max"),
+        )
+        .toArrow()
     )
-    return pa.table(
-        {
-            "stretch": pa.array(rows["stretch"].to_numpy()[:1], pa.int32()),
-            "mean_s": [rows["delay_s_sum"].to_numpy().sum() / counts.sum()],
-            "p95_s": [p95_s],
-        }
-    )
+    columns = {name: rows[name].to_numpy() for name in rows.column_names}
+    found = {}
+    for number in np.unique(columns["stretch"]):
+        of = {name: values[columns["stretch"] == number] for name, values in columns.items()}
+        (p95_s,) = histogram.percentiles_s(
+            of["bucket"], of["deliveries"], (0.95,), of["delay_s_max"].max()
+        )
+        found[int(number)] = (float(of["delay_s_sum"].sum() / of["deliveries"].sum()), p95_s)
+    return found
 
 
-def _rate(row: Any, column: str, factor: float) -> float:
-    return float(row[column] * factor) if row else 0.0
+def _sums(*columns: str) -> list[Any]:
+    return [F.sum(column).alias(column) for column in columns]
