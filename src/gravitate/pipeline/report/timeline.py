@@ -73,7 +73,7 @@ def _delays(delays: Any, stretch: Any) -> dict[int, tuple[float, float]]:
     for number in np.unique(columns["stretch"]):
         of = {name: values[columns["stretch"] == number] for name, values in columns.items()}
         (p95_s,) = histogram.percentiles_s(
-            of["bucket"], of["deliveries"], (0.95,), of["delay_s_max"].max()
+            of["bucket"], of["deliveries"], (0.95,), float(of["delay_s_max"].max())
         )
         found[int(number)] = (float(of["delay_s_sum"].sum() / of["deliveries"].sum()), p95_s)
     return found

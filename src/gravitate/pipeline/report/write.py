@@ -132,5 +132,7 @@ def period_s_for(run: Path) -> float:
                 if part.path_in_schema == "at_s" and part.is_stats_set:
                     first_s = min(first_s, part.statistics.min)
                     last_s = max(last_s, part.statistics.max)
+    if first_s > last_s:
+        return PERIOD_S
     wanted_s = (last_s - first_s) / PERIODS_WANTED
     return next((period_s for period_s in _PERIODS_S if period_s >= wanted_s), PERIOD_S)
