@@ -9,7 +9,7 @@ import typer
 
 from gravitate.cli import output
 
-BENCHES = ("matching", "node", "links", "simulator", "pipeline")
+BENCHES = ("matching", "node", "links", "simulator", "pipeline", "placement")
 
 
 def complete_name(incomplete: str) -> list[str]:
@@ -20,7 +20,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="matching, node, links, simulator or pipeline.", autocompletion=complete_name
+            help="matching, node, links, simulator, pipeline or placement.",
+            autocompletion=complete_name,
         ),
     ],
     case: Annotated[
