@@ -135,6 +135,8 @@ def interest(runs: NamedRuns) -> Section:
 
 
 def _leading(shown: int, total: int, what: str, most: str) -> str:
+    if total == 1:
+        return f"The only {what.removesuffix('s')}"
     if shown >= total:
         return f"All {count(total)} {what}, those with the most {most} first"
     return f"The {shown} {what} with the most {most}, of {count(total)}"

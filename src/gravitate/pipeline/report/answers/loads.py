@@ -32,13 +32,12 @@ FLOWS: Final = (
 
 
 def loads(runs: NamedRuns) -> Section:
-    most = len(runs[0][1].brokers) > BARS_MAX
     return Section(
         "loads",
         "Broker load",
         "Which brokers work hardest, and for whom?",
         "A bar is all messages in and out of a broker a second, busiest first"
-        + (f" (the first {BARS_MAX})" if most else "")
+        + _at_most(runs)
         + ". Brokers with much “links” and little “publishers” or “subscribers” mostly relay.",
         load_plots(runs),
         [
@@ -68,7 +67,9 @@ def yields(runs: NamedRuns) -> Section:
         "Yield",
         "Which brokers receive what nobody there wants?",
         "Yield is the share of what comes over links that a local subscriber wanted; the rest "
-        "the broker only passes on. Lowest first: these are the places where moving a publisher, "
+        "the broker only passes on. Lowest first"
+        + _at_most(runs)
+        + ": these are the places where moving a publisher, "
         "a subscriber or a link saves most.",
         yield_plot(runs),
         [
@@ -127,6 +128,10 @@ def links(runs: NamedRuns) -> Section:
         ],
         empty="" if any(run.links for _, run in runs) else "This network has no links.",
     )
+
+
+def _at_most(runs: NamedRuns) -> str:
+    return f" (at most {BARS_MAX} are drawn)" if len(runs[0][1].brokers) > BARS_MAX else ""
 
 
 def busiest_brokers(runs: NamedRuns) -> list[str]:
