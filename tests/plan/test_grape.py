@@ -299,6 +299,11 @@ def test_shorter_bit_vectors_end_in_zeros() -> None:
     assert select([one, other], "a").figures("a").messages == 9 + 8
 
 
+def test_without_bits_there_is_no_load() -> None:
+    answers = [Answer.of("a", b"", Measured(1, {"b": 0.5})), Answer.of("b", b"", Measured(2, {}))]
+    assert [f.messages for f in select(answers, "a").candidates().values()] == [0, 0]
+
+
 def test_a_chain_of_thousands_is_no_deeper_than_any_tree() -> None:
     links = [(index, index + 1) for index in range(3000)]
     assert select(tree(links, {"b3000": 3}), "b0", GrapeParameters("load")).target == "b3000"
@@ -362,9 +367,12 @@ def test_answers_that_do_not_fit_together_are_refused() -> None:
         select(answers, "b9")
     with pytest.raises(InputError, match="no answer from 'b0'"):
         select([], "b0")
-    cut = msgspec.structs.replace(answers[1], packed=answers[1].packed[:-8])
-    with pytest.raises(InputError, match="broker 'b1' answers 56 bytes of figures for 2 neigh"):
-        select([answers[0], cut, answers[2]], "b0")
+    for size in (0, 7, 8, 40 + 24 + 16, 40 + 48 - 1):
+        cut = msgspec.structs.replace(answers[1], record=answers[1].record[:size])
+        with pytest.raises(InputError, match=f"broker 'b1' answers with a record of {size} bytes"):
+            select([answers[0], cut, answers[2]], "b0")
+        with pytest.raises(InputError, match="for 2 neighbours"):
+            cut.measured()
     with pytest.raises(InputError, match="latency nan s between the publisher and broker 'b1'"):
         select(answers, "b0", to_publisher_s={"b1": math.nan})
 

@@ -25,10 +25,11 @@ Publish/Subscribe", ICDCS 2010, section IV.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -99,45 +100,59 @@ class Measured(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """What one broker says about a trace session of one publisher (its part of a TIA).
 
-    Numbers are packed as they travel: a selection among a thousand brokers takes them over
+    What a selection needs is packed as it travels: among thousands of brokers it is taken over
     without looking at one of them in Python."""
 
     broker: str
     neighbours: tuple[str, ...]
     delivered: bytes
     """The bit vector of publications delivered to local subscribers, in 64-bit words."""
-    packed: bytes
-    """`Measured` in doubles, in the order that `grape_kernels` tells."""
+    record: bytes
+    """`Measured` in the layout that `grape_kernels` tells, brokers by their keys."""
 
     @classmethod
     def of(cls, broker: str, delivered: bytes, measured: Measured) -> Answer:
         """The answer of a broker."""
-        numbers = (
+        record = _OF_BROKER.pack(
+            _key(broker),
             measured.deliveries,
             measured.input_queue_s,
             measured.matching_s,
             measured.client_queue_s,
-            *measured.queue_s.values(),
-            *(measured.link_s.get(near, math.nan) for near in measured.queue_s),
+        ) + b"".join(
+            _OF_NEIGHBOUR.pack(_key(near), queue_s, measured.link_s.get(near, math.nan))
+            for near, queue_s in measured.queue_s.items()
         )
-        packed = struct.pack(f"<{len(numbers)}d", *numbers)
-        return cls(broker, tuple(measured.queue_s), delivered, packed)
+        return cls(broker, tuple(measured.queue_s), delivered, record)
 
     def measured(self) -> Measured:
         """What the broker has measured."""
-        deliveries, input_queue_s, matching_s, client_queue_s, *links = struct.unpack(
-            f"<{len(self.packed) // 8}d", self.packed
+        if len(self.record) != _OF_BROKER.size + _OF_NEIGHBOUR.size * len(self.neighbours):
+            raise _misfit(self)
+        _, deliveries, input_queue_s, matching_s, client_queue_s = _OF_BROKER.unpack_from(
+            self.record
         )
-        count = len(self.neighbours)
-        known = zip(self.neighbours, links[count:], strict=True)
+        links = _OF_NEIGHBOUR.iter_unpack(self.record[_OF_BROKER.size :])
+        named = list(zip(self.neighbours, links, strict=True))
         return Measured(
             deliveries=int(deliveries) if math.isfinite(deliveries) else deliveries,
-            queue_s=dict(zip(self.neighbours, links[:count], strict=True)),
+            queue_s={near: queue_s for near, (_, queue_s, _) in named},
             input_queue_s=input_queue_s,
             matching_s=matching_s,
             client_queue_s=client_queue_s,
-            link_s={near: link_s for near, link_s in known if not math.isnan(link_s)},
+            link_s={near: link_s for near, (_, _, link_s) in named if not math.isnan(link_s)},
         )
+
+
+_OF_BROKER: Final = struct.Struct("<Q4d")
+_OF_NEIGHBOUR: Final = struct.Struct("<Q2d")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _key(broker: str) -> int:
+    """A broker's id as a number to pack: a digest, so that two ids practically never share one."""
+    digest = hashlib.blake2b(broker.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -157,21 +172,21 @@ class Choice(msgspec.Struct, frozen=True, eq=False):
     """The best candidate by metric and weight."""
     target: str
     """`best` when it is worth a move, or else `current`."""
-    _brokers: list[str]
+    _answers: Sequence[Answer]
     _delay_s: Floats
     _messages: Floats
 
     def figures(self, broker: str) -> Figures:
         """What is predicted with the publisher at a candidate."""
-        at = self._brokers.index(broker)
+        at = next(at for at, answer in enumerate(self._answers) if answer.broker == broker)
         return Figures(float(self._delay_s[at]), float(self._messages[at]))
 
     def candidates(self) -> dict[str, Figures]:
         """What is predicted with the publisher at each of the candidates, in order of answers."""
-        columns = zip(self._brokers, self._delay_s.tolist(), self._messages.tolist(), strict=True)
+        columns = zip(self._answers, self._delay_s.tolist(), self._messages.tolist(), strict=True)
         return {
-            broker: Figures(delay_s, messages)
-            for broker, delay_s, messages in columns
+            answer.broker: Figures(delay_s, messages)
+            for answer, delay_s, messages in columns
             if messages >= 0
         }
 
@@ -189,28 +204,21 @@ def select(
     one, which then counts as next to the publisher. Answers of brokers that no chain of answers
     joins to the current one are left out. An answer that no broker can have given, or that
     contradicts others, raises `InputError`."""
-    brokers = [answer.broker for answer in answers]
-    count = len(brokers)
-    number = dict(zip(brokers, range(count), strict=True))
-    if len(number) != count:
-        raise InputError(f"two answers from broker '{_repeated(brokers)}': send one each")
-    if current not in number:
-        raise InputError(f"no answer from '{current}', the publisher's own broker")
-    neighbours = [answer.neighbours for answer in answers]
-    first = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, neighbours), np.int64, count), out=first[1:])
-    named = chain.from_iterable(neighbours)
-    neighbour = np.fromiter(map(number.get, named, repeat(-1)), np.int64, int(first[count]))
+    count = len(answers)
+    records = [answer.record for answer in answers]
+    sizes = np.fromiter(map(len, records), np.int64, count)
+    joined = b"".join(records)
+    whole = memoryview(joined)[: len(joined) // 8 * 8]
     delay_s = np.full(count, math.nan)
     messages = np.full(count, -1.0)
     is_tied = np.zeros(count, dtype=np.bool_)
-    found, one, other = kernels.select(
-        first,
-        neighbour,
-        _numbers(answers, first),
+    found, one, other, ties = kernels.select(
+        sizes,
+        np.frombuffer(whole, np.float64),
+        np.frombuffer(whole, np.uint64),
         _words([answer.delivered for answer in answers]),
-        _NOTHING if to_publisher_s is None else _way_to(brokers, to_publisher_s),
-        number[current],
+        _NOTHING if to_publisher_s is None else _way_to(answers, to_publisher_s),
+        np.uint64(_key(current)),
         parameters.prioritised == "delay",
         float(parameters.weight_percent),
         delay_s,
@@ -218,14 +226,15 @@ def select(
         is_tied,
     )
     if found != kernels.FINE:
-        raise _refused(found, answers[one], answers[other])
-    best = brokers[one]
-    if other > 1 and best != current:
-        best = min(broker for broker, tied in zip(brokers, is_tied, strict=True) if tied)
+        raise _refused(found, answers, one, other, current)
+    best = other
+    if ties > 1 and best != one:
+        best = min(np.flatnonzero(is_tied).tolist(), key=lambda at: answers[at].broker)
     metric = delay_s if parameters.prioritised == "delay" else messages
-    is_worth_it = parameters.is_gain(metric[number[current]], metric[number[best]])
-    target = best if is_worth_it else current
-    return Choice(current, best, target, brokers, delay_s, messages)
+    is_worth_it = parameters.is_gain(metric[one], metric[best])
+    best_broker = answers[best].broker
+    target = best_broker if is_worth_it else current
+    return Choice(current, best_broker, target, answers, delay_s, messages)
 
 
 def warm() -> None:
@@ -235,48 +244,47 @@ def warm() -> None:
 
 def _words(vectors: list[bytes]) -> NDArray[np.uint64]:
     """Bit vectors as rows of words; a shorter one ends in zeros."""
-    size = len(vectors[0])
-    joined = b"".join(vectors)
-    if set(map(len, vectors)) != {size} or size % 8:
-        size = -(-max(map(len, vectors)) // 8) * 8
-        joined = b"".join(vector.ljust(size, b"\0") for vector in vectors)
-    return np.frombuffer(joined, np.uint64).reshape(len(vectors), size // 8)
+    sizes = set(map(len, vectors))
+    size = max(sizes, default=0)
+    if len(sizes) > 1 or size % 8:
+        size = -(-size // 8) * 8
+        vectors = [vector.ljust(size, b"\0") for vector in vectors]
+    return np.frombuffer(b"".join(vectors), np.uint64).reshape(len(vectors), size // 8)
 
 
-def _numbers(answers: Sequence[Answer], first: NDArray[np.int64]) -> Floats:
-    """What all brokers have measured, one after the other."""
-    packed = [answer.packed for answer in answers]
-    sizes = np.fromiter(map(len, packed), np.int64, len(packed))
-    fitting = 8 * (kernels.OF_BROKER + kernels.OF_NEIGHBOUR * np.diff(first))
-    if not np.array_equal(sizes, fitting):
-        at = int(np.flatnonzero(sizes != fitting)[0])
-        raise InputError(
-            f"broker '{answers[at].broker}' answers {sizes[at]} bytes of figures for "
-            f"{len(answers[at].neighbours)} neighbours: {fitting[at]} are accepted"
-        )
-    return np.frombuffer(b"".join(packed), np.float64)
-
-
-def _way_to(brokers: Iterable[str], to_publisher_s: Mapping[str, float]) -> Floats:
+def _way_to(answers: Sequence[Answer], to_publisher_s: Mapping[str, float]) -> Floats:
     for broker, latency_s in to_publisher_s.items():
         if not 0 <= latency_s < math.inf:
             raise InputError(
                 f"latency {latency_s} s between the publisher and broker '{broker}' is not "
                 "accepted: write a number from 0"
             )
-    return np.array([to_publisher_s.get(broker, math.nan) for broker in brokers])
+    return np.array([to_publisher_s.get(answer.broker, math.nan) for answer in answers])
 
 
-def _repeated(brokers: list[str]) -> str:
-    return next(broker for broker in brokers if brokers.count(broker) > 1)
+def _misfit(answer: Answer) -> InputError:
+    return InputError(
+        f"broker '{answer.broker}' answers with a record of {len(answer.record)} bytes for "
+        f"{len(answer.neighbours)} neighbours: {_OF_BROKER.size} and {_OF_NEIGHBOUR.size} for each "
+        "neighbour are accepted"
+    )
 
 
-def _refused(found: int, answer: Answer, other: Answer) -> InputError:
+def _refused(
+    found: int, answers: Sequence[Answer], one: int, other: int, current: str
+) -> InputError:
+    if found == kernels.NO_CURRENT:
+        return InputError(f"no answer from '{current}', the publisher's own broker")
+    answer = answers[one]
+    if found == kernels.TWICE:
+        return InputError(f"two answers from broker '{answer.broker}': send one each")
     if found == kernels.NOT_A_TREE:
         return InputError(
-            f"the link '{answer.broker}' - '{other.broker}' closes a cycle: answers must come "
-            "from a tree of brokers"
+            f"the link '{answer.broker}' - '{answers[other].broker}' closes a cycle: answers must "
+            "come from a tree of brokers"
         )
+    if found == kernels.NOT_A_RECORD:
+        return _misfit(answer)
     measured = answer.measured()
     named = {
         "deliveries": measured.deliveries,

@@ -16,27 +16,35 @@ from gravitate.matching.jit import kernel
 from gravitate.plan.rerooting import decide, reroot
 
 FINE = 0
-NOT_A_FIGURE = 1
-NOT_A_TREE = 2
+NOT_A_RECORD = 1
+NOT_A_FIGURE = 2
+TWICE = 3
+NO_CURRENT = 4
+NOT_A_TREE = 5
 
-# What a broker measured: four numbers, the output queueing delay to each neighbour, and the
-# latency of the link to each.
-DELIVERIES = 0
-INPUT_QUEUE_S = 1
-MATCHING_S = 2
-CLIENT_QUEUE_S = 3
-OF_BROKER = 4
-OF_NEIGHBOUR = 2
+# The record of a broker, in slots of 8 bytes: these, and three for each neighbour.
+KEY = 0
+DELIVERIES = 1
+INPUT_QUEUE_S = 2
+MATCHING_S = 3
+CLIENT_QUEUE_S = 4
+OF_BROKER = 5
+NEIGHBOUR_KEY = 0
+QUEUE_S = 1
+LINK_S = 2
+OF_NEIGHBOUR = 3
+
+ABSENT = -1
 
 
 @kernel
 def select(
-    first: Any,
-    neighbour: Any,
-    measured: Any,
+    sizes: Any,
+    numbers: Any,
+    keys: Any,
     bits: Any,
     to_publisher_s: Any,
-    current: Any,
+    current_key: Any,
     by_delay: Any,
     weight_percent: Any,
     delay_s: Any,
@@ -45,19 +53,32 @@ def select(
 ) -> Any:
     """Both metrics of every broker that answered, and the best of them.
 
-    The neighbours of broker i stand at `first[i]` to `first[i + 1]`; -1 is one that did not
-    answer. What brokers measured stands in `measured` one after the other. A broker whose
-    `to_publisher_s` is NaN is no candidate, nor is one that cannot be reached from the current
-    one; for them `delay_s`, `messages` and `is_tied` are left as they are. Returns `FINE`, the
-    best broker and how many tie; or what is wrong, and at which broker or brokers."""
-    brokers = len(first) - 1
+    `numbers` and `keys` are the same records, one after the other, read as doubles and as whole
+    numbers; `sizes` are theirs in bytes. A broker whose `to_publisher_s` is NaN is no candidate,
+    nor is one that cannot be reached from the current one; for them `delay_s`, `messages` and
+    `is_tied` are left as they are. Returns `FINE`, the current broker, the best one and how many
+    tie; or what is wrong, and at which broker or brokers."""
+    brokers = len(sizes)
+    start = np.empty(brokers + 1, dtype=np.int64)
+    start[0] = 0
+    for broker in range(brokers):
+        slots = sizes[broker] // 8
+        if sizes[broker] % 8 or slots < OF_BROKER or (slots - OF_BROKER) % OF_NEIGHBOUR:
+            return NOT_A_RECORD, broker, broker, 0
+        start[broker + 1] = start[broker] + slots
+    table, twice = _table(start, keys)
+    if twice != ABSENT:
+        return TWICE, twice, twice, 0
+    current = _find(table, start, keys, current_key)
+    if current == ABSENT:
+        return NO_CURRENT, 0, 0, 0
     member = np.empty(brokers, dtype=np.int64)
     parent = np.zeros(brokers, dtype=np.int64)
     down_s = np.empty(brokers)
     up_s = np.empty(brokers)
-    found, one, two = _lay_out(first, neighbour, measured, current, member, parent, down_s, up_s)
+    found, one, other = _lay_out(start, numbers, keys, table, current, member, parent, down_s, up_s)
     if found != FINE:
-        return found, one, two
+        return found, one, other, 0
     count = one
     words = bits.shape[1]
     placed_bits = np.empty((count, words), dtype=np.uint64)
@@ -67,12 +88,12 @@ def select(
         broker = member[at]
         for word in range(words):
             placed_bits[at, word] = bits[broker, word]
-        start = _start(first, broker)
-        deliveries[at] = measured[start + DELIVERIES]
+        record = start[broker]
+        deliveries[at] = numbers[record + DELIVERIES]
         clients_s[at] = (
-            measured[start + INPUT_QUEUE_S]
-            + measured[start + MATCHING_S]
-            + measured[start + CLIENT_QUEUE_S]
+            numbers[record + INPUT_QUEUE_S]
+            + numbers[record + MATCHING_S]
+            + numbers[record + CLIENT_QUEUE_S]
         )
     placed_delay_s = np.empty(count)
     placed_messages = np.empty(count)
@@ -105,20 +126,46 @@ def select(
             delay_s[member[at]] = placed_delay_s[at]
             messages[member[at]] = placed_messages[at]
             is_tied[member[at]] = placed_is_tied[at]
-    return FINE, member[best], ties
+    return FINE, current, member[best], ties
 
 
 @kernel
-def _start(first: Any, broker: Any) -> Any:
-    """Where in `measured` the figures of a broker begin."""
-    return broker * OF_BROKER + first[broker] * OF_NEIGHBOUR
+def _table(start: Any, keys: Any) -> Any:
+    """Brokers by their keys, as an open hash table, and a broker that has the key of another.
+
+    Keys are digests, so their lowest bits spread well. At least half of the table is free."""
+    brokers = len(start) - 1
+    capacity = 4
+    while capacity < 2 * brokers:
+        capacity *= 2
+    table = np.full(capacity, ABSENT, dtype=np.int64)
+    for broker in range(brokers):
+        key = keys[start[broker] + KEY]
+        slot = np.int64(key & np.uint64(capacity - 1))
+        while table[slot] != ABSENT:
+            if keys[start[table[slot]] + KEY] == key:
+                return table, broker
+            slot = (slot + 1) & (capacity - 1)
+        table[slot] = broker
+    return table, ABSENT
+
+
+@kernel
+def _find(table: Any, start: Any, keys: Any, key: Any) -> Any:
+    """The broker that has a key, or `ABSENT`."""
+    last = len(table) - 1
+    slot = np.int64(key & np.uint64(last))
+    while table[slot] != ABSENT and keys[start[table[slot]] + KEY] != key:
+        slot = (slot + 1) & last
+    return table[slot]
 
 
 @kernel
 def _lay_out(
-    first: Any,
-    neighbour: Any,
-    measured: Any,
+    start: Any,
+    numbers: Any,
+    keys: Any,
+    table: Any,
     current: Any,
     member: Any,
     parent: Any,
@@ -128,7 +175,7 @@ def _lay_out(
     """Give positions to the brokers that can be reached, nearest first.
 
     Returns `FINE` and their number; or what is wrong, and at which broker or brokers."""
-    brokers = len(first) - 1
+    brokers = len(start) - 1
     has_place = np.zeros(brokers, dtype=np.bool_)
     link_down_s = np.empty(brokers)
     link_up_s = np.empty(brokers)
@@ -140,23 +187,22 @@ def _lay_out(
     at = 0
     while at < count:
         broker = member[at]
-        start = _start(first, broker)
-        neighbours = first[broker + 1] - first[broker]
-        for figure in range(start, start + OF_BROKER + neighbours):
-            if not 0.0 <= measured[figure] < np.inf:
+        record = start[broker]
+        for slot in range(record + DELIVERIES, record + OF_BROKER):
+            if not 0.0 <= numbers[slot] < np.inf:
                 return NOT_A_FIGURE, broker, broker
-        inside_s = measured[start + INPUT_QUEUE_S] + measured[start + MATCHING_S]
-        back = member[parent[at]] if at > 0 else -1
-        for entry in range(neighbours):
-            near = neighbour[first[broker] + entry]
-            if near < 0:
+        inside_s = numbers[record + INPUT_QUEUE_S] + numbers[record + MATCHING_S]
+        back = member[parent[at]] if at > 0 else ABSENT
+        for entry in range(record + OF_BROKER, start[broker + 1], OF_NEIGHBOUR):
+            queue_s = numbers[entry + QUEUE_S]
+            link_s = numbers[entry + LINK_S]
+            if not 0.0 <= queue_s < np.inf or link_s < 0.0 or link_s == np.inf:
+                return NOT_A_FIGURE, broker, broker
+            near = _find(table, start, keys, keys[entry + NEIGHBOUR_KEY])
+            if near == ABSENT:
                 continue
-            hop_s = inside_s + measured[start + OF_BROKER + entry]
-            link_s = measured[start + OF_BROKER + neighbours + entry]
-            if link_s < 0.0 or link_s == np.inf:
-                return NOT_A_FIGURE, broker, broker
             if near == back:
-                up_s[at] = hop_s
+                up_s[at] = inside_s + queue_s
                 link_up_s[at] = link_s
             elif has_place[near]:
                 return NOT_A_TREE, broker, near
@@ -164,7 +210,7 @@ def _lay_out(
                 has_place[near] = True
                 member[count] = near
                 parent[count] = at
-                down_s[count] = hop_s
+                down_s[count] = inside_s + queue_s
                 link_down_s[count] = link_s
                 # For an answer that does not name the neighbour it was reached from.
                 up_s[count] = 0.0
