@@ -214,7 +214,10 @@ def _settings(options: SparkOptions, scratch: Path, loopback: bool) -> dict[str,
     memory_mib = int(_memory_gib(options) * 1024)
     settings = {
         "spark.driver.memory": f"{memory_mib}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        # On few cores the parallel collector leaves more of them to the work than the usual one.
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC"
+        ),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
@@ -236,6 +239,8 @@ def _job_settings(options: SparkOptions) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        # Folders with a few hundred files are listed sooner than a job that lists them starts.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
     }
 
 

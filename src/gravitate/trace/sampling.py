@@ -42,10 +42,12 @@ def event_hash(base: int, counter: int) -> int:
     return mixed ^ (mixed >> 31)
 
 
-def event_hashes(base: int, counters: Sequence[int]) -> npt.NDArray[np.uint64]:
-    """The same for many counters at once."""
+def event_hashes(
+    base: int | npt.NDArray[np.uint64], counters: Sequence[int] | npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """The same for many counters at once, of one publisher or each of its own."""
     numbers = np.asarray(counters, dtype=np.int64).astype(np.uint64)
-    mixed = np.uint64(base) + numbers * np.uint64(_STEP)
+    mixed: npt.NDArray[np.uint64] = np.asarray(base, dtype=np.uint64) + numbers * np.uint64(_STEP)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_MIX_1)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_MIX_2)
     return mixed ^ (mixed >> np.uint64(31))

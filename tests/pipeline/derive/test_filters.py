@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rbloom import Bloom
 
-from gravitate.pipeline.derive.filters import FilterShape, Marks, shared_events
+from gravitate.pipeline.derive.filters import FilterShape, Vectors, shared_events
 from gravitate.trace.sampling import event_hash, publisher_hash
 
 PUBLISHERS = ["ibm", "yhoo"]
@@ -20,19 +20,16 @@ EVENTS = st.tuples(st.integers(0, 1), st.integers(1, 2), st.integers(0, 200))
 SETS = st.lists(st.sets(EVENTS, max_size=30), min_size=1, max_size=70)
 
 
-def _marks(rows: list[tuple[int, Event, bool]]) -> Marks:
-    """One row an event and broker; words may come in several pieces."""
-    columns = np.array(
-        [(b, p, i, c // 64, c % 64) for b, (p, i, c), _ in rows], dtype=np.int64
-    ).reshape(-1, 5)
-    broker, publisher, incarnation, word, bit = columns.T
-    return Marks(
-        publishers=PUBLISHERS,
-        publisher=publisher,
-        incarnation=incarnation,
-        word=word,
-        broker=broker,
-        bits=np.uint64(1) << bit.astype(np.uint64),
+def _vectors(rows: list[tuple[int, Event, bool]]) -> Vectors:
+    """One row an event and broker; words come in several pieces."""
+    words = sorted({(p, i, c // 64) for _, (p, i, c), _ in rows})
+    position = {word: at for at, word in enumerate(words)}
+    return Vectors(
+        base=np.array([publisher_hash(PUBLISHERS[p], i) for p, i, _ in words], dtype=np.uint64),
+        number=np.array([number for *_, number in words], dtype=np.int64),
+        word=np.array([position[p, i, c // 64] for _, (p, i, c), _ in rows], dtype=np.int64),
+        broker=np.array([b for b, *_ in rows], dtype=np.int64),
+        bits=np.array([1 << c % 64 for _, (_, _, c), _ in rows], dtype=np.uint64),
         own=np.array([own for *_, own in rows], dtype=np.bool_),
     )
 
@@ -44,7 +41,7 @@ def test_exact_counts_are_those_of_sets(own: list[set[Event]], other: list[set[E
     own, other = (sets + [set()] * (brokers - len(sets)) for sets in (own, other))
     rows = [(b, event, True) for b, events in enumerate(own) for event in events]
     rows += [(b, event, False) for b, events in enumerate(other) for event in events]
-    events, found = shared_events(_marks(rows), brokers, FilterShape())
+    events, found = shared_events(_vectors(rows), brokers, FilterShape())
     for one, two in product(range(brokers), repeat=2):
         expected = len(own[one] & (own[two] | other[two])) if one != two else 0
         assert events[one, two] == expected
@@ -62,7 +59,8 @@ def test_filters_err_as_often_as_those_of_a_bloom_filter_library() -> None:
     rows = [(b, event, True) for b, events in enumerate(sets) for event in events]
     # One false positive in 32: where five hashes are the best choice.
     filters = [Bloom(9_000, 1 / 32, lambda event: _hash(event) - 2**63) for _ in sets]
-    events, found = shared_events(_marks(rows), 3, FilterShape(filters[0].size_in_bits))
+    shape = FilterShape(filters[0].size_in_bits, ids_max=9_000)
+    events, found = shared_events(_vectors(rows), 3, shape)
     for events_of, filter in zip(sets, filters, strict=True):
         filter.update(events_of)
     for one, two in product(range(3), repeat=2):
@@ -77,12 +75,23 @@ def test_a_filter_of_the_papers_shape_with_a_full_cache_is_within_one_percent() 
     shape = FilterShape()
     marks = [{(0, 1, c) for c in range(start, start + shape.ids_max)} for start in (0, 4_000)]
     rows = [(b, event, True) for b, events in enumerate(marks) for event in events]
-    events, found = shared_events(_marks(rows), 2, shape)
+    events, found = shared_events(_vectors(rows), 2, shape)
     assert events[0, 1] == events[1, 0] == shape.ids_max - 4_000
     assert events[0, 1] <= found[0, 1] <= 1.01 * events[0, 1]
 
 
+def test_a_broker_with_more_ids_than_a_cache_holds_sends_several_filters() -> None:
+    shape = FilterShape(bits=2_000, ids_max=200)
+    marks = [{(0, 1, c) for c in range(start, start + 3_000)} for start in (0, 2_500)]
+    rows = [(b, event, True) for b, events in enumerate(marks) for event in events]
+    events, found = shared_events(_vectors(rows), 2, shape)
+    _, crowded = shared_events(_vectors(rows), 2, FilterShape(bits=2_000, ids_max=3_000))
+    assert events.tolist() == [[0, 500], [500, 0]]
+    assert 500 <= found[0, 1] <= 800
+    assert crowded[0, 1] > 2_900
+
+
 def test_nothing_in_common_without_events() -> None:
-    events, found = shared_events(_marks([]), 3, FilterShape())
+    events, found = shared_events(_vectors([]), 3, FilterShape())
     assert not events.any()
     assert not found.any()

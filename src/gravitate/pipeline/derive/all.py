@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from pyspark.sql import functions as F
-
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
-from gravitate.pipeline.derive.periods import is_one_of
+from gravitate.pipeline.derive.periods import is_one_of, widened
 from gravitate.pipeline.derive.writing import replace
 from gravitate.pipeline.store import Store
 
@@ -60,11 +58,11 @@ def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
     period_s = store.manifest().period_s
     known = store.derived(spark, "publisher_profiles")
     if periods is not None:
-        around = interest.travel_periods(period_s)
-        nearby = known.where(F.col("period").between(min(periods) - around, max(periods) + around))
-        sharing = interest.periods_sharing(nearby, periods, period_s).collect()
-        periods = {*periods, *(row["period"] for row in sharing)}
-        known = known.where(F.col("period").between(min(periods) - around, max(periods) + around))
+        # What came to a broker in one period may change what others had in common with it in
+        # the periods around, and these depend on those around them.
+        around = interest.reach(period_s)
+        periods = widened(periods, around)
+        known = known.where(is_one_of(widened(periods, around)))
     rows = interest.common_interest(known, period_s, periods)
     replace(rows, store, "common_interest", periods)
 

@@ -21,6 +21,13 @@ def is_one_of(periods: Collection[int]) -> Any:
     return reduce(or_, within, F.lit(False))
 
 
+def widened(periods: Collection[int], by: int) -> set[int]:
+    """The periods, and as many as `by` on both sides of each."""
+    return {
+        period for first, last in ranges(periods) for period in range(first - by, last + by + 1)
+    }
+
+
 def ranges(numbers: Collection[int]) -> list[tuple[int, int]]:
     """The stretches of consecutive numbers, first and last of each."""
     ordered = sorted(set(numbers))

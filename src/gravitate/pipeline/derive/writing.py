@@ -16,17 +16,16 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
 from gravitate.pipeline.store import Store
-
-FILE: Final = "part-00000.parquet"
 
 
 def replace(rows: Any, store: Store, table: str, periods: Collection[int] | None) -> None:
@@ -51,7 +50,6 @@ def _write_aside(rows: Any, table: str, aside: Path) -> set[int]:
     columns = (F.col(field.name).cast(field.dataType) for field in schemas.DERIVED[table].fields)
     written = (
         rows.select(*columns)
-        .repartition("period")
         .sortWithinPartitions("period")
         .mapInArrow(partial(write_periods, folder=str(aside)), "period int")
         .collect()
@@ -60,13 +58,14 @@ def _write_aside(rows: Any, table: str, aside: Path) -> set[int]:
 
 
 def write_periods(batches: Iterator[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: rows of whole periods, sorted by period, become one file a period."""
+    """For `mapInArrow`: rows sorted by period become files; the periods come back."""
+    name = f"part-{_partition():05d}.parquet"
     for period, rows in _by_period(batches):
         target = _folder(Path(folder), period)
         target.mkdir(parents=True, exist_ok=True)
-        temporary = target / f".{FILE}.{os.getpid()}.writing"
+        temporary = target / f".{name}.{os.getpid()}.writing"
         pq.write_table(rows.drop_columns(["period"]), temporary, compression="zstd")
-        temporary.replace(target / FILE)
+        temporary.replace(target / name)
         yield pa.RecordBatch.from_pydict({"period": pa.array([period], pa.int32())})
 
 
@@ -85,6 +84,12 @@ def _by_period(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Tabl
             gathered.append(batch.slice(start, stop - start))
     if gathered:
         yield current, pa.Table.from_batches(gathered)
+
+
+def _partition() -> int:
+    """The number of the task's partition, which a repeated task has too."""
+    task = TaskContext.get()
+    return 0 if task is None else int(task.partitionId())
 
 
 def _folder(table: Path, period: int) -> Path:
