@@ -84,8 +84,10 @@ def _spark() -> Iterator[Any]:
     from gravitate.pipeline.session import session, stop, told_plainly
 
     with told_plainly():
-        yield session()
-        stop()
+        try:
+            yield session()
+        finally:
+            stop()
 
 
 def _label(hops: int) -> str:

@@ -86,18 +86,17 @@ def _set_the_scene(
 ) -> Script:
     """The demo's script, with a workload from Spark: the rows that the scenario has by itself."""
     from gravitate.config import scenario
+    from gravitate.pipeline.workloads.catalogue import named
     from gravitate.pipeline.workloads.making import make_workload
 
     said = scenario.described(SCENARIO)
     assert said.workload is not None
+    known = named("stocks").parameters.__struct_fields__
     parameters = {
-        "publishers": said.workload.publishers,
-        "subscribers": said.workload.subscribers,
-        "rate_msgs_per_s": said.workload.rate_msgs_per_s,
-        "mix": said.workload.mix,
-        "brokers": said.network.brokers,
-        "duration_s": seconds,
-    }
+        name: getattr(said.workload, name)
+        for name in said.workload.__struct_fields__
+        if name in known
+    } | {"brokers": said.network.brokers, "duration_s": seconds}
     with output.activity("Spark makes the workload", hidden=json):
         make_workload(
             session, "stocks", folder, parameters, seed=said.seed if seed is None else seed

@@ -169,7 +169,8 @@ def _expand(
     clients = list(scenario.clients)
     publications: list[Publication] = []
     if workload is not None:
-        drawn, publications = workload_script.read(workload, brokers, duration_s)
+        qos = scenario.workload.qos if scenario.workload is not None else 1
+        drawn, publications = workload_script.read(workload, brokers, duration_s, qos)
         clients = [*drawn, *clients]
     elif scenario.workload is not None:
         _check_workload(document, scenario.workload, len(brokers))

@@ -2,8 +2,8 @@
 
     write_report(spark, Path("traces"), Path("report.html"))
 
-`gather` makes the numbers (`figures`) on Spark, `drawing` makes plots of them, `sections` says
-what each answers, `page` makes HTML of it all. Only `gather` and `timeline` know Spark.
+`gather` and its siblings, with `timeline`, make the numbers (`figures`) on Spark; nothing else here
+knows it. `answers` has a module a question, with its plots and its table; `page` makes HTML of all.
 """
 
 from gravitate.pipeline.report.figures import Report

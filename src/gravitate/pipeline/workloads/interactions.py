@@ -120,9 +120,9 @@ def make(parameters: Interactions, seed: int, folder: Path | None) -> Made:
 
 def _drawn_plan(what: dict[str, Any]) -> TablePlan:
     parameters, ties = what["parameters"], what["ties"]
-    rate = parameters.rate_msgs_per_min / 60 * parameters.duration_s / ties.users
+    posts_each = parameters.rate_msgs_per_min / 60 * parameters.duration_s / ties.users
     make_posts = functools.partial(drawn_posts, **what)
-    return TablePlan("publications", ties.users, make_posts, columns.items_per_block(rate))
+    return TablePlan("publications", ties.users, make_posts, columns.items_per_block(posts_each))
 
 
 def _measured_plan(what: dict[str, Any], replay: data.WallPosts) -> TablePlan:

@@ -234,7 +234,7 @@ def make(parameters: ZipfInterests, seed: int, data: Path | None) -> Made:
         wanted = conditions(sample)[:COVERING_SAMPLE].to_pylist()
         statistics["covered_share"] = covered_share(list(zip(topics, wanted, strict=True)))
     made = functools.partial
-    per_publisher = parameters.rate_msgs_per_min / 60 * parameters.duration_s
+    publications_expected = parameters.rate_msgs_per_min / 60 * parameters.duration_s
     return Made(
         plans=(
             TablePlan(
@@ -251,7 +251,7 @@ def make(parameters: ZipfInterests, seed: int, data: Path | None) -> Made:
                 "publications",
                 parameters.publishers,
                 made(publications, parameters=parameters, skew=skew),
-                columns.items_per_block(per_publisher / parameters.publishers),
+                columns.items_per_block(publications_expected / parameters.publishers),
             ),
             TablePlan(
                 "subscriptions",
@@ -286,8 +286,8 @@ def publishers(block: Block, parameters: ZipfInterests, skew: float) -> pa.Table
 def publications(block: Block, parameters: ZipfInterests, skew: float) -> pa.Table:
     """What the publishers of a block publish: Poisson processes of one rate."""
     random = block.generator("items")
-    per_publisher = parameters.rate_msgs_per_min / 60 * parameters.duration_s
-    counts = random.poisson(per_publisher / parameters.publishers, len(block))
+    publications_expected = parameters.rate_msgs_per_min / 60 * parameters.duration_s
+    counts = random.poisson(publications_expected / parameters.publishers, len(block))
     owners, numbers, at_s = columns.occurrences(random, counts, parameters.duration_s)
     feeds = _published_feeds(block, parameters, skew)[owners]
     return columns.table(

@@ -29,7 +29,7 @@ def test_it_begins_with_a_workload_from_spark_and_ends_with_a_report(tmp_path: P
     assert said["delivered"] == said["expected"]
     page = Path(str(said["page"]))
     assert page == tmp_path / "run" / "report.html"
-    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert page.read_text().startswith("<!doctype html>")
     played = workload_script.load(str(said["workload"]), scenario.load("demo").network)
     drawn = scenario.load("demo", duration_s=2.0)
     assert played.clients == drawn.clients

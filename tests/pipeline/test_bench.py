@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pipeline.conftest import spark  # noqa: F401
 
 from gravitate.bench import pipeline
 from gravitate.errors import InputError
@@ -14,7 +13,7 @@ from gravitate.trace import reader
 
 
 def test_every_case_is_measured_beside_its_baseline(
-    spark: Any,  # noqa: F811
+    spark: Any,
 ) -> None:
     records = pipeline.run(hops=(20_000,), rounds=1, warm_up=False, spark=spark)
     assert [record.case for record in records] == [f"{case}-20000" for case in pipeline.CASES]
@@ -25,7 +24,7 @@ def test_every_case_is_measured_beside_its_baseline(
 
 
 def test_larger_runs_begin_with_the_smaller_and_are_found_again(
-    spark: Any,  # noqa: F811
+    spark: Any,
     tmp_path: Path,
 ) -> None:
     traffic = pipeline.Traffic(brokers=7, publishers=3)
