@@ -7,7 +7,8 @@
       checkpoint/                                  how far ingest has come
         arrivals/N.json                            the files that make up batch N
         batches/N.json                             written when the rows of batch N are complete
-        stream/                                    Spark's own
+        stream-HASH/                               Spark's own; another one where the store moves to
+        lock                                       held by the ingest that is at work
 
 Owns names of files, the manifest, and reading. Ingest writes `traces/`, `derive` writes
 `derived/`; everybody else reads through here. A period is `floor(at_s / period_s)`.
@@ -142,14 +143,14 @@ class Store:
         write_whole(self.directory / MANIFEST, manifest)
 
     def manifest(self) -> StoreManifest:
-        return _load(self.directory / MANIFEST, StoreManifest, "the manifest of a store")
+        return load(self.directory / MANIFEST, StoreManifest, "the manifest of a store")
 
     def batches(self) -> list[int]:
         """Numbers of the batches whose rows are complete, ascending."""
         return sorted(int(path.stem) for path in self._records.glob("[0-9]*.json"))
 
     def batch(self, number: int) -> BatchRecord:
-        return _load(self._record_of(number), BatchRecord, "the record of a batch")
+        return load(self._record_of(number), BatchRecord, "the record of a batch")
 
     def record(self, number: int, batch: BatchRecord) -> None:
         """From now on the rows of batch `number` count."""
@@ -202,7 +203,8 @@ def write_whole(path: Path, what: Any) -> None:
         raise FileError(f"cannot be written: {problem.strerror}", str(path)) from None
 
 
-def _load(path: Path, kind: type[_Kind], what: str) -> _Kind:
+def load(path: Path, kind: type[_Kind], what: str) -> _Kind:
+    """Read a struct that was written as JSON."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as problem:

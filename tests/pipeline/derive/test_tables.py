@@ -14,7 +14,7 @@ import pytest
 from tests.pipeline.derive.stores import Row, Traced, periods_of, put
 
 from gravitate.pipeline import schemas
-from gravitate.pipeline.derive import derive
+from gravitate.pipeline.derive import derive, derive_table
 from gravitate.pipeline.derive.rates import WEIGHT
 from gravitate.pipeline.store import BatchRecord, Store
 from gravitate.trace import reader
@@ -265,6 +265,37 @@ def test_late_rows_change_what_depends_on_them_and_nothing_else(
     for table in schemas.DERIVED:
         assert _sorted(rows_of(late, table)) == _sorted(rows_of(store, table)), table
     assert all(path.stat().st_mtime_ns == before[path] for path in before)
+
+
+@pytest.mark.parametrize("moved", [0, 2])
+def test_periods_that_were_being_moved_when_a_process_ended_are_not_lost(
+    spark: Any,
+    traced: Traced,
+    store: Store,
+    tmp_path: Path,
+    rows_of: RowsOf,
+    monkeypatch: pytest.MonkeyPatch,
+    moved: int,
+) -> None:
+    """Counts of periods that are not due are in the table itself and nowhere else."""
+    ended = traced.store(tmp_path / "ended", PERIOD_S)
+    derive_table(spark, ended, "topic_rates")
+    last = max(row["period"] for row in rows_of(ended, "topic_rates"))
+    rename, left = Path.rename, iter(range(moved))
+
+    def rename_some(path: Path, target: Path) -> Path:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", rename_some)
+        with pytest.raises(KeyboardInterrupt):
+            derive_table(spark, ended, "topic_rates", {last})
+    assert len(rows_of(ended, "topic_rates")) < len(rows_of(store, "topic_rates"))
+    derive_table(spark, ended, "topic_rates", {last})
+    assert _sorted(rows_of(ended, "topic_rates")) == _sorted(rows_of(store, "topic_rates"))
+    assert [path.name for path in (ended.directory / "derived").iterdir()] == ["topic_rates"]
 
 
 def test_a_period_that_lost_its_rows_keeps_none(

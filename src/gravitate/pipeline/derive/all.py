@@ -16,7 +16,7 @@ from typing import Any, Final
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
-from gravitate.pipeline.derive.writing import replace
+from gravitate.pipeline.derive.writing import finish, replace
 from gravitate.pipeline.store import Store
 
 Periods = Collection[int] | None
@@ -45,6 +45,8 @@ def derive(spark: Any, store: Store, periods: Periods = None) -> None:
 
 def derive_table(spark: Any, store: Store, table: str, periods: Periods = None) -> None:
     """Bring one table up to date; `common_interest` is made from `publisher_profiles`."""
+    for known in schemas.DERIVED:
+        finish(store, known)
     if table == "common_interest":
         _derive_interest(spark, store, periods)
     elif table == "topic_rates":

@@ -2,7 +2,8 @@
 
 Owns `derived/`. A table's periods are written aside by the tasks that have their rows, and then
 moved into place one by one: a period is there as a whole or not at all, and one that has lost all
-its rows disappears.
+its rows disappears. Between the two a note says which periods are to change. Whoever finds it
+(`finish`) goes on with the moves, so nothing is lost with a process that ends between them.
 
 Tasks write the files themselves: a table has many periods with a few rows each, and Spark's own
 writer takes thirty milliseconds a file, more than aggregating the rows in it.
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,24 +28,59 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.shared import check_shared
+from gravitate.pipeline.store import Store, load, write_whole
+
+_NOTE: Final = "moves.json"
+
+
+class _Moves(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be done when all rows are written aside."""
+
+    made: tuple[int, ...]
+    """Periods that are moved into place."""
+    emptied: tuple[int, ...]
+    """Periods that have no rows any more."""
 
 
 def replace(rows: Any, store: Store, table: str, periods: Collection[int] | None) -> None:
-    """Make `rows` all there is of `periods` (None: of all periods) in a derived table."""
-    derived = store.directory.absolute() / "derived"
-    folder, aside = derived / table, derived / f".{table}.writing"
+    """Make `rows` all there is of `periods` (None: of all periods) in a derived table.
+
+    `rows` may be made from the table itself, after `finish`."""
+    folder, aside = _folders(store, table)
     shutil.rmtree(aside, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
     made = _write_aside(rows, table, aside)
     old = {int(path.name.partition("=")[2]) for path in folder.glob("period=*")}
-    for period in sorted(made | (old if periods is None else old & set(periods))):
-        place = _folder(folder, period)
-        if place.exists():
-            shutil.rmtree(place)
-        if period in made:
-            _folder(aside, period).rename(place)
+    emptied = (old if periods is None else old & set(periods)) - made
+    write_whole(aside / _NOTE, _Moves(tuple(sorted(made)), tuple(sorted(emptied))))
+    finish(store, table)
+
+
+def finish(store: Store, table: str) -> None:
+    """Move into place what was written aside completely and is not there yet."""
+    folder, aside = _folders(store, table)
+    if not (aside / _NOTE).exists():
+        return
+    moves = load(aside / _NOTE, _Moves, "a note of periods to be moved")
+    folder.mkdir(parents=True, exist_ok=True)
+    for period in moves.emptied:
+        _remove(_folder(folder, period))
+    for period in moves.made:
+        if _folder(aside, period).exists():
+            _remove(_folder(folder, period))
+            _folder(aside, period).rename(_folder(folder, period))
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(place: Path) -> None:
+    if place.exists():
+        shutil.rmtree(place)
+
+
+def _folders(store: Store, table: str) -> tuple[Path, Path]:
+    """Where the periods of a table are, and where they are written before."""
+    derived = store.directory / "derived"
+    return derived / table, derived / f".{table}.writing"
 
 
 def _write_aside(rows: Any, table: str, aside: Path) -> set[int]:
@@ -51,14 +89,19 @@ def _write_aside(rows: Any, table: str, aside: Path) -> set[int]:
     written = (
         rows.select(*columns)
         .sortWithinPartitions("period")
-        .mapInArrow(partial(write_periods, folder=str(aside)), "period int")
+        .mapInArrow(partial(write_periods, folder=str(aside)), "period int, file string")
         .collect()
     )
-    return {row["period"] for row in written}
+    files: dict[int, set[str]] = defaultdict(set)
+    for row in written:
+        files[row["period"]].add(row["file"])
+    for period, names in files.items():
+        check_shared(_folder(aside, period), names)
+    return set(files)
 
 
 def write_periods(batches: Iterator[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: rows sorted by period become files; the periods come back."""
+    """For `mapInArrow`: rows sorted by period become files; the periods and files come back."""
     name = f"part-{_partition():05d}.parquet"
     for period, rows in _by_period(batches):
         target = _folder(Path(folder), period)
@@ -66,7 +109,7 @@ def write_periods(batches: Iterator[pa.RecordBatch], folder: str) -> Iterator[pa
         temporary = target / f".{name}.{os.getpid()}.writing"
         pq.write_table(rows.drop_columns(["period"]), temporary, compression="zstd")
         temporary.replace(target / name)
-        yield pa.RecordBatch.from_pydict({"period": pa.array([period], pa.int32())})
+        yield pa.RecordBatch.from_pydict({"period": pa.array([period], pa.int32()), "file": [name]})
 
 
 def _by_period(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
