@@ -69,6 +69,8 @@ def test_an_evaluation_is_shown_as_tables_and_as_json(
         (("w", "--run", "r"), "either a workload's folder"),
         (("w",), "give its file with --network FILE"),
         (("--run", "r", "--network", "n"), "a run has its own network"),
+        (("--run", "r", "--duration", "0"), "a duration of 0 s is not accepted: write a number"),
+        (("--run", "r", "--duration", "nan"), "a duration of nan s is not accepted"),
     ],
 )
 def test_what_is_asked_for_must_fit_together(arguments: tuple[str, ...], sentence: str) -> None:

@@ -164,6 +164,8 @@ def test_what_cannot_be_evaluated_is_refused_by_name(
         evaluate(spark, CHAIN, places)
     with pytest.raises(InputError, match="unknown forwarding strategy 'S7': write one of S0"):
         evaluate(spark, CHAIN, workload, forwarding="S7")
+    with pytest.raises(InputError, match="a duration of 0 s is not accepted"):
+        evaluate(spark, CHAIN, workload, duration_s=0.0)
     homeless = tables_of(script)
     column = homeless["publications"].schema.get_field_index("broker")
     nulls = pa.nulls(homeless["publications"].num_rows, pa.string())
@@ -243,5 +245,6 @@ def test_a_network_that_did_nothing_has_figures_too() -> None:
         subscribers=None,
     )
     found = assessed("x", CHAIN, silent)
+    assert found.duration_s == 1.0, "what rates were taken over"
     assert (found.delivered, found.delay_ms_mean, found.yield_share) == (0.0, 0.0, 1.0)
     assert found.psoop_cost_per_publication is None

@@ -41,7 +41,6 @@ def evaluate(
         float | None,
         typer.Option(
             help="Seconds that rates are taken over. Default: the workload's, or the run's.",
-            min=0.0,
         ),
     ] = None,
     out: Annotated[
@@ -66,6 +65,9 @@ def evaluate(
         raise InputError("a run has its own network and forwarding: leave the option out")
     _check_new(out)
     spark.require()
+    from gravitate.pipeline.metrics import check_duration
+
+    check_duration(duration)
     # What is wrong with files is told before Spark is started.
     figure = (
         _measured(run, service, duration)

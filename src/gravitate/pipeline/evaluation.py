@@ -30,7 +30,7 @@ from gravitate.config.workload_tables import WorkloadManifest, load_manifest
 from gravitate.errors import FileError, InputError
 from gravitate.model.moves import Move, ReassignSubscriber, RelocatePublisher
 from gravitate.pipeline.matches import Cut, audience_lists
-from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed, tree_of
+from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed, check_duration, tree_of
 from gravitate.pipeline.totals import DELAY_MAX, SCHEMA, Totals
 from gravitate.pipeline.workload_frames import read, tasks
 from gravitate.plan.flow import STRATEGIES, Flows, Tree, flow, flows_of
@@ -89,9 +89,10 @@ def evaluate(
     """Every metric of `network` under the workload in a folder.
 
     `duration_s` is what rates are taken over: by default the workload's parameter of that name,
-    else the time of its last publication. Costs that the workload gives (tables `brokers` and
-    `links`) take the place of milliseconds unless `terms` has others."""
+    else the time of its last publication, else 1 s. Costs that the workload gives (tables
+    `brokers` and `links`) take the place of milliseconds unless `terms` has others."""
     terms = terms or Terms()
+    check_duration(duration_s)
     forwarding = forwarding or network.forwarding
     if forwarding not in STRATEGIES:
         raise InputError(
@@ -104,7 +105,7 @@ def evaluate(
     if "notifications" in tables:
         flows = notification_flows(tables["notifications"])
         subscribers = _subscribers(flows.select(F.explode("audience").alias("at")), "at.broker")
-        duration_s = duration_s or 1.0
+        duration_s = 1.0 if duration_s is None else duration_s
     elif {"publications", "subscriptions"} <= tables.keys():
         events = placed_publications(
             tables["publications"], tables.get("publishers"), placement.publishers
@@ -113,7 +114,8 @@ def evaluate(
         cut = cut or Cut.of(manifest.rows["subscriptions"], tasks(spark))
         flows = flow_groups(audience_lists(events, held, cut), by_size=limited)
         subscribers = _subscribers(held.select("broker", "subscriber").distinct(), "broker")
-        duration_s = duration_s or _duration_s(manifest, tables["publications"])
+        if duration_s is None:
+            duration_s = _duration_s(manifest, tables["publications"])
     else:
         raise FileError(
             "has neither publications and subscriptions nor notifications to evaluate; "

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from gravitate.config.network import Network
 from gravitate.config.script import ServiceTimes
+from gravitate.errors import InputError
 from gravitate.plan.flow import FRAME_BYTES, Tree, rooted
 from gravitate.trace import histogram
 
@@ -62,9 +63,10 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Carried(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a network did in `duration_s`. Arrays are in the order of the network's brokers."""
+    """What a network did. Arrays are in the order of the network's brokers."""
 
     duration_s: float
+    """What rates are taken over; 0: not known, which makes it 1."""
     in_links: Floats
     in_clients: Floats
     out_links: Floats
@@ -185,7 +187,7 @@ def assessed(
 ) -> Evaluation:
     """Every metric of what a network carried, under the name `name`."""
     terms = terms or Terms()
-    duration_s = carried.duration_s if carried.duration_s > 0 else 1.0
+    duration_s = carried.duration_s or 1.0
     delivered = float(sum(carried.hops.values()))
     per_delivery = 1.0 / delivered if delivered else 0.0
     p50, p95, p99 = histogram.percentiles_s(
@@ -203,7 +205,7 @@ def assessed(
     return Evaluation(
         evaluation=name,
         forwarding=forwarding or network.forwarding,
-        duration_s=carried.duration_s,
+        duration_s=duration_s,
         published=published,
         delivered=delivered,
         delay_ms_mean=1000 * carried.delay_s_sum * per_delivery,
@@ -231,6 +233,12 @@ def assessed(
         brokers=tuple(brokers),
         links=tuple(links),
     )
+
+
+def check_duration(duration_s: float | None) -> None:
+    """Refuse a time that no rates can be taken over."""
+    if duration_s is not None and not 0 < duration_s < math.inf:
+        raise InputError(f"a duration of {duration_s:g} s is not accepted: write a number above 0")
 
 
 def _links(network: Network, carried: Carried, duration_s: float) -> list[LinkFigures]:

@@ -129,6 +129,12 @@ class Store:
     def exists(self) -> bool:
         return (self.directory / MANIFEST).exists()
 
+    def is_complete(self) -> bool:
+        """Whether the tables know all that was taken in; not so after an ingest that was ended."""
+        manifest = self.manifest()
+        recorded = max(self.batches(), default=manifest.taken_through)
+        return manifest.derived_through == manifest.taken_through >= max(recorded, 0)
+
     def create(self, run: str | Path, period_s: float = PERIOD_S) -> StoreManifest:
         """An empty store for the traces of `run`."""
         of = run_manifest.load(run)

@@ -14,7 +14,9 @@ import pytest
 from tests.pipeline.report.samples import Reported
 
 from gravitate.config import scenario
+from gravitate.pipeline.measured import evaluate_run
 from gravitate.pipeline.report import make_report
+from gravitate.pipeline.report.figures import Headline
 from gravitate.pipeline.store import Store
 from gravitate.trace import reader
 
@@ -153,6 +155,31 @@ def test_counts_of_a_sample_are_scaled_but_those_of_links_are_not(
     assert told.periods[0].published_msgs_per_s == pytest.approx(
         4 * whole.periods[0].published_msgs_per_s
     )
+
+
+def test_a_report_and_an_evaluation_of_the_run_have_the_same_figures(
+    spark: Any, reported: Reported, tmp_path: Path
+) -> None:
+    """Also where events were sampled and the network has mechanisms."""
+    shutil.copytree(reported.folder / "tables", tmp_path / "tables")
+    store = Store(tmp_path / "tables")
+    manifest = store.manifest()
+    text = f"{manifest.network}\n[mechanisms.pop]\n"
+    store.save(msgspec.structs.replace(manifest, sampling_rate=0.25, network=text))
+    told = make_report(spark, tmp_path / "tables").run
+    found = evaluate_run(spark, store)
+    known = found.metrics()
+    shared = [name for name in Headline.__struct_fields__ if name in known]
+    assert len(shared) >= 19
+    assert {name: getattr(told.headline, name) for name in shared} == {
+        name: known[name] for name in shared
+    }
+    assert found.duration_s == told.facts.observed_s
+    for one, other in zip(told.brokers, found.brokers, strict=True):
+        assert (one.broker, one.subscribers) == (other.broker, other.subscribers)
+        assert one.arrivals == other.in_links
+        assert one.pure_forwarders == other.pure_forwarders
+        assert one.rate_msgs_per_s == pytest.approx(other.rate_msgs_per_s)
 
 
 def test_a_run_of_one_broker_without_deliveries_has_a_report(lonely: Reported) -> None:

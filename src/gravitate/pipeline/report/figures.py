@@ -27,7 +27,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     observed_from_s: float
     """When the first event was taken in, on the clock of the run."""
     observed_s: float
-    """From there to the last step of an event; what rates are over."""
+    """From there to the last step of an event. Rates are over it, or over 1 s if it is 0."""
     sampling_rate: float
     period_s: float
     gravitate_version: str

@@ -1,31 +1,14 @@
-"""Delays of a run: its histogram by hops and delay class, and what follows from it."""
+"""Delays of a run as its report shows them; `rows` are `Measured.delays`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any, Final
 
-from pyspark.sql import functions as F
-
 from gravitate.pipeline.report.figures import DelayClass, HopsFigures
 from gravitate.trace import histogram
 
 _SHARES: Final = (0.5, 0.95)
-
-
-def delay_rows(delays: Any) -> list[Any]:
-    """Deliveries by hops and delay class: at most `histogram.BUCKETS` rows a number of hops."""
-    rows: list[Any] = (
-        delays.groupBy("hops", "bucket")
-        .agg(
-            F.sum("deliveries").alias("deliveries"),
-            F.sum("delay_s_sum").alias("delay_s_sum"),
-            F.max("delay_s_max").alias("delay_s_max"),
-        )
-        .orderBy("hops", "bucket")
-        .collect()
-    )
-    return rows
 
 
 def delay_classes(rows: list[Any], scale: float) -> tuple[DelayClass, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
+from gravitate.pipeline.aggregates import sums
 from gravitate.pipeline.report.figures import (
     Audience,
     PairFigures,
@@ -33,7 +34,7 @@ def leading_topics(
     most = (
         rates.groupBy("topic")
         .agg(
-            *_sums("publications"),
+            *sums("publications"),
             F.max_by("rate_smoothed_msgs_per_s", "period").alias("smoothed"),
         )
         .orderBy(F.desc("publications"), "topic")
@@ -64,7 +65,7 @@ def leading_publishers(
             F.sum("count").alias("published"),
             F.sort_array(F.collect_list(F.struct(-F.col("count"), "broker"))).alias("homes"),
         )
-        .join(profiles.groupBy("publisher").agg(*_sums("deliveries")), "publisher", "left")
+        .join(profiles.groupBy("publisher").agg(*sums("deliveries")), "publisher", "left")
         .fillna(0, ["deliveries"])
         .orderBy(F.desc("deliveries"), F.desc("published"), "publisher")
         .limit(PUBLISHERS_MAX)
@@ -91,9 +92,9 @@ def _audiences(
         profiles.where(F.col("publisher").isin(publishers))
         # A word can have rows in two periods; an event in both is one event.
         .groupBy("publisher", "broker", "incarnation", "word")
-        .agg(F.bit_or("bits").alias("bits"), *_sums("deliveries"))
+        .agg(F.bit_or("bits").alias("bits"), *sums("deliveries"))
         .groupBy("publisher", "broker")
-        .agg(F.sum(F.bit_count("bits")).alias("events"), *_sums("deliveries"))
+        .agg(F.sum(F.bit_count("bits")).alias("events"), *sums("deliveries"))
         .orderBy(F.desc("deliveries"), "broker")
         .collect()
     )
@@ -118,7 +119,7 @@ def common_interest(common: Any, scale: float) -> tuple[tuple[PairFigures, ...],
     """Pairs among the brokers with the most in common, and what Bloom filters add, over all."""
     brokers = (
         common.groupBy("broker")
-        .agg(*_sums("events", "events_bloom"))
+        .agg(*sums("events", "events_bloom"))
         .orderBy(F.desc("events"), "broker")
         .collect()
     )
@@ -129,7 +130,7 @@ def common_interest(common: Any, scale: float) -> tuple[tuple[PairFigures, ...],
     rows = (
         common.where(F.col("broker").isin(leading) & F.col("other").isin(leading))
         .groupBy("broker", "other")
-        .agg(*_sums("events", "events_bloom"))
+        .agg(*sums("events", "events_bloom"))
         .orderBy("broker", "other")
         .collect()
     )
@@ -143,7 +144,3 @@ def common_interest(common: Any, scale: float) -> tuple[tuple[PairFigures, ...],
         for row in rows
     )
     return pairs, sum(row["events_bloom"] for row in brokers) / exact - 1.0
-
-
-def _sums(*columns: str) -> list[Any]:
-    return [F.sum(column).alias(column) for column in columns]

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import functions as F
 
+from gravitate.pipeline.aggregates import sums
 from gravitate.pipeline.report.figures import PeriodFigures
 from gravitate.pipeline.store import Store
 from gravitate.trace import histogram
@@ -30,7 +31,7 @@ def periods(
     wanted = store.derived(spark, "yield").select("period", "arrivals", "useful")
     counts = {
         row["stretch"]: row.asDict()
-        for row in carried.unionByName(wanted, True).groupBy(stretch).agg(*_sums(*COUNTS)).collect()
+        for row in carried.unionByName(wanted, True).groupBy(stretch).agg(*sums(*COUNTS)).collect()
     }
     delays = _delays(store.derived(spark, "delays"), stretch)
     period_s = store.manifest().period_s
@@ -41,16 +42,16 @@ def periods(
         from_s = max(from_s, 0.0)
         # The first and the last stretch are rarely whole.
         seconds = until_s - from_s if until_s > from_s else 1.0
-        sums = counts.get(number, dict.fromkeys(COUNTS))
+        summed = counts.get(number, dict.fromkeys(COUNTS))
         mean_s, p95_s = delays.get(number, (None, None))
         found.append(
             PeriodFigures(
                 from_s=from_s,
                 seconds=seconds,
-                published_msgs_per_s=(sums["in_clients"] or 0) * scale / seconds,
-                delivered_msgs_per_s=(sums["out_clients"] or 0) * scale / seconds,
-                links_msgs_per_s=(sums["in_links"] or 0) * scale / seconds,
-                yield_share=sums["useful"] / sums["arrivals"] if sums["arrivals"] else None,
+                published_msgs_per_s=(summed["in_clients"] or 0) * scale / seconds,
+                delivered_msgs_per_s=(summed["out_clients"] or 0) * scale / seconds,
+                links_msgs_per_s=(summed["in_links"] or 0) * scale / seconds,
+                yield_share=summed["useful"] / summed["arrivals"] if summed["arrivals"] else None,
                 delay_ms_mean=None if mean_s is None else 1000 * mean_s,
                 delay_ms_p95=None if p95_s is None else 1000 * p95_s,
             )
@@ -63,7 +64,7 @@ def _delays(delays: Any, stretch: Any) -> dict[int, tuple[float, float]]:
     rows = (
         delays.groupBy(stretch, "bucket")
         .agg(
-            *_sums("deliveries", "delay_s_sum"),
+            *sums("deliveries", "delay_s_sum"),
             F.max("delay_s_max").alias("delay_s_max"),
         )
         .toArrow()
@@ -77,7 +78,3 @@ def _delays(delays: Any, stretch: Any) -> dict[int, tuple[float, float]]:
         )
         found[int(number)] = (float(of["delay_s_sum"].sum() / of["deliveries"].sum()), p95_s)
     return found
-
-
-def _sums(*columns: str) -> list[Any]:
-    return [F.sum(column).alias(column) for column in columns]

@@ -105,17 +105,11 @@ def _figures(spark: Any, run: Path, tell: Tell) -> RunFigures:
     if not store.exists():
         tell(f"taking in the traces of {run}")
         ingest(spark, run, period_s=period_s_for(run), tell=tell)
-    elif not _is_complete(store) and (run / run_manifest.NAME).exists():
+    elif not store.is_complete() and (run / run_manifest.NAME).exists():
         tell(f"completing the tables of {run}")
         ingest(spark, run, tell=tell)
     tell(f"gathering the numbers of {run}")
     return gather(spark, run, store)
-
-
-def _is_complete(store: Store) -> bool:
-    """Whether the tables know all that was taken in; not so after an ingest that was ended."""
-    manifest = store.manifest()
-    return manifest.derived_through == manifest.taken_through >= 0
 
 
 def period_s_for(run: Path) -> float:
