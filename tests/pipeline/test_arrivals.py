@@ -152,6 +152,15 @@ def test_files_are_packed_into_parts_and_batches(
         assert {file.partition("/")[0] for file in part.files} == {part.table}
 
 
+def test_notes_are_read_once(run: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    news(run, store)
+    read = Path.read_bytes
+    again: list[Path] = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (again.append(path), read(path))[1])
+    assert news(run, store) == ([], [])
+    assert not [path for path in again if path.parent == arrivals.folder_of(store)]
+
+
 def test_a_note_that_is_none_is_refused(run: Path, store: Store) -> None:
     news(run, store)
     (arrivals.folder_of(store) / "000000.json").write_text("{}")

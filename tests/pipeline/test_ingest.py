@@ -16,6 +16,7 @@ from tests.pipeline.runs import counted, damage, derived, files_of, share, taken
 
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline import ingest as ingesting
+from gravitate.pipeline.arrivals import Arrivals
 from gravitate.pipeline.ingest import ingest, open_store
 from gravitate.pipeline.store import Store
 from gravitate.trace import reader
@@ -163,6 +164,35 @@ def test_an_interrupted_ingest_is_taken_up_where_it_was(
     assert not any(taken(Store.of_run(folder)).values())
     copy_in(spark, folder)
     assert taken(Store.of_run(folder)) == traced(run)
+
+
+def test_files_that_a_worker_does_not_see_wait_for_one_that_does(
+    spark: Any, run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = ingesting._stream
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            ingesting,
+            "_stream",
+            lambda spark, run, store: stream(spark, run / "elsewhere", store),
+        )
+        with pytest.raises(Exception, match=r"parquet: cannot be read: No such file or directory"):
+            copy_in(spark, folder)
+    assert copy_in(spark, folder).quarantined == ()
+    assert taken(Store.of_run(folder)) == traced(run)
+
+
+def test_rows_that_the_driver_does_not_see_are_not_recorded(run: Path, tmp_path: Path) -> None:
+    store = open_store(run, tmp_path)
+    Arrivals(run, store).note_new()
+    part = {"batch": 0, "table": "hops", "name": "part-00000.parquet", "files": 1, "rows": 1}
+    part |= {"periods": [0], "damaged": [], "reasons": []}
+    reason = r"hops/batch=0: is not on storage that all workers share: part-00000\.parquet was"
+    with pytest.raises(FileError, match=reason):
+        ingesting._record(store, 0, [part])
+    assert store.batches() == []
+    ingesting._record(store, 0, [{**part, "rows": 0}])
+    assert store.batches() == [0]
 
 
 def test_a_moved_store_goes_on_without_the_memory_of_its_stream(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,6 +113,39 @@ def test_a_part_of_damaged_files_alone_leaves_nothing(tmp_path: Path) -> None:
     _, damaged = copy_part([source], "links", target, 60.0)
     assert len(damaged) == 1
     assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (FileNotFoundError(errno.ENOENT, "gone"), "No such file or directory"),
+        (PermissionError(errno.EACCES, "not yours"), "Permission denied"),
+        (OSError(errno.EIO, "disk"), "Input/output error"),
+        (OSError(errno.EMFILE, "files"), "Too many open files"),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), "malloc of size 64 failed"),
+    ],
+)
+def test_a_file_that_cannot_be_got_at_is_not_unfit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception, told: str
+) -> None:
+    source = write(tmp_path / "1.parquet")
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    for attempt in (
+        lambda: look(source, "links"),
+        lambda: copy_part([source], "links", tmp_path / "part.parquet", 60.0),
+    ):
+        with pytest.raises(FileError, match=rf"1\.parquet: cannot be read: {told}"):
+            attempt()
+
+
+def test_a_file_that_is_not_on_this_machine_is_not_unfit(tmp_path: Path) -> None:
+    sources = [write(tmp_path / "1.parquet"), tmp_path / "2.parquet"]
+    with pytest.raises(FileError, match=r"2\.parquet: cannot be read: No such file"):
+        copy_part(sources, "links", tmp_path / "part.parquet", 60.0)
 
 
 def test_a_place_that_cannot_be_written_is_no_fault_of_the_files(tmp_path: Path) -> None:

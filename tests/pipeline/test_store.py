@@ -65,6 +65,22 @@ def test_rows_of_a_batch_count_when_it_is_recorded(run: Path, spark: object) -> 
     assert (row["peer"], row["period"]) == ("b2", 1)
 
 
+def test_of_batches_without_the_periods_asked_for_no_file_is_opened(
+    run: Path, spark: object
+) -> None:
+    store = Store.of_run(run)
+    store.create(run)
+    for number, peer in enumerate(("b2", "b3")):
+        put_link(store, number, peer)
+        store.record(number, BatchRecord(files=1, rows={"links": 1}, periods=(number, 9)))
+    (store.batch_folder("links", 0) / "part-00000.parquet").write_bytes(b"never looked at")
+    (row,) = store.traces(spark, "links", {1, 5}).collect()
+    assert row["peer"] == "b3"
+    assert store.traces(spark, "links", {5}).isEmpty()
+    with pytest.raises(FileError, match=r"batch=0/part-00000\.parquet: cannot be read as Parquet"):
+        store.traces(spark, "links", {9})
+
+
 def test_tables_without_rows_are_empty(run: Path, spark: object) -> None:
     store = Store.of_run(run)
     store.create(run)

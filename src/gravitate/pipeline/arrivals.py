@@ -15,6 +15,7 @@ from __future__ import annotations
 import filecmp
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ from gravitate.trace.schemas import TABLES
 PART_BYTES: Final = 32 * 2**20
 """Weight of the files that are copied into one, as far as they are not larger themselves."""
 BATCH_BYTES_MAX: Final = 8 * 2**30
+NOTES_KEPT: Final = 16_384
+"""In memory: a day of new files every five seconds."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -195,9 +198,19 @@ def parts_of(store: Store, number: int) -> list[Part]:
     """The parts of a batch."""
     path = _note(store, number)
     try:
-        return [msgspec.json.decode(line, type=Part) for line in path.read_bytes().splitlines()]
+        status = path.stat()
+        return list(_read(path, status.st_size, status.st_mtime_ns))
     except (OSError, msgspec.DecodeError) as problem:
         raise FileError(f"is not a note of arrivals: {problem}", str(path)) from None
+
+
+@lru_cache(maxsize=NOTES_KEPT)
+def _read(path: Path, size_bytes: int, modified_ns: int) -> tuple[Part, ...]:
+    """Notes stay as they are, and an ingest that follows a run asks for all of them each time.
+
+    Invalidated by: another size or time."""
+    lines = path.read_bytes().splitlines()
+    return tuple(msgspec.json.decode(line, type=Part) for line in lines)
 
 
 def _numbers(store: Store) -> list[int]:

@@ -3,7 +3,8 @@
 A part is some files of one table that become one file of a batch. It grows under a hidden name
 and gets its own when it is complete, so a part that is copied again replaces itself. A file that
 turns out to be damaged is left out whole, and its part is begun again without it; what was left
-out is part of the answer, and the other files are not touched by it.
+out is part of the answer, and the other files are not touched by it. A file that cannot be got at
+ends the copying: its batch is not recorded and waits for the next ingest.
 
 Tasks write the files themselves because Spark's own reader and writer lose a job to one damaged
 file, or keep the rows before the damage, and take four times as long.
@@ -48,6 +49,7 @@ COPIED: Final = StructType(
     [
         StructField("batch", LongType()),
         StructField("table", StringType()),
+        StructField("name", StringType()),
         StructField("files", LongType()),
         StructField("rows", LongType()),
         StructField("periods", ArrayType(IntegerType())),
@@ -55,11 +57,13 @@ COPIED: Final = StructType(
         StructField("reasons", ArrayType(StringType())),
     ]
 )
-"""What became of a part: `reasons` are those of the files in `damaged`, in their order."""
+"""What became of a part: `name` is that of its file, `reasons` are those of the files in
+`damaged`, in their order."""
 _COPIED_ARROW: Final = pa.schema(
     [
         ("batch", pa.int64()),
         ("table", pa.string()),
+        ("name", pa.string()),
         ("files", pa.int64()),
         ("rows", pa.int64()),
         ("periods", pa.list_(pa.int32())),
@@ -93,6 +97,7 @@ def copy_parts(
             answer = {
                 "batch": part["batch"],
                 "table": part["table"],
+                "name": name,
                 "files": copied.files,
                 "rows": copied.rows,
                 "periods": sorted(copied.periods),

@@ -30,6 +30,7 @@ from gravitate.errors import FileError, InputError
 from gravitate.pipeline import arrivals
 from gravitate.pipeline.arrivals import Arrivals
 from gravitate.pipeline.copying import COPIED, PART, copy_parts
+from gravitate.pipeline.shared import check_shared
 from gravitate.pipeline.store import (
     PERIOD_S,
     BatchRecord,
@@ -172,6 +173,9 @@ def _copy(parts: Any, run: str, store: str, period_s: float) -> None:
 
 
 def _record(store: Store, number: int, parts: list[Any]) -> None:
+    for table in {part["table"] for part in parts}:
+        written = {part["name"] for part in parts if part["table"] == table and part["rows"]}
+        check_shared(store.batch_folder(table, number), written)
     came = arrivals.noted(store, number)
     rows: dict[str, int] = {}
     for part in parts:

@@ -2,12 +2,17 @@
 
 `look` costs a millisecond a file: it is Parquet, complete, has the columns of its table and no
 nulls where there must be none. `sound_rows` finds what only reading shows: a damaged page, a
-time that is none. Both raise `Unfit` with a reason. Knows nothing of stores, batches and Spark.
+time that is none. Both raise `Unfit` with a reason.
+
+Only what a file holds makes it unfit. A file that cannot be got at (it is not on this machine,
+permission is denied, the disk fails, too many files are open) raises `FileError`, for it may well
+be fit. Knows nothing of stores, batches and Spark.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -47,13 +52,15 @@ class Look(msgspec.Struct, frozen=True):
 def look(path: Path, table: str) -> Look:
     """Check a file by its footer."""
     try:
-        schemas.check_file(path, table, schemas.TRACES[table])
-        footer = pq.read_metadata(path)
+        with pq.ParquetFile(path) as file:
+            columns, footer = file.schema_arrow, file.metadata
         fingerprint = hashlib.blake2b(_footer_bytes(path), digest_size=16).hexdigest()
+    except (pa.ArrowException, OSError) as problem:
+        raise _unreadable(path, problem) from None
+    try:
+        schemas.check_columns(columns, path, table, schemas.TRACES[table])
     except FileError as problem:
         raise Unfit(path, str(problem).removeprefix(f"{problem.path}: ")) from None
-    except (pa.ArrowException, OSError) as problem:
-        raise Unfit(path, _unreadable(problem)) from None
     if column := _column_with_nulls(footer, table):
         raise Unfit(path, _has_nulls(column, table))
     return Look(footer.num_rows, fingerprint)
@@ -68,12 +75,19 @@ def sound_rows(path: Path, table: str, period_s: float) -> Iterator[pa.Table]:
                 _refuse_odd_rows(path, batch, table, period_s)
                 yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
     except (pa.ArrowException, OSError) as problem:
-        raise Unfit(path, _unreadable(problem)) from None
+        raise _unreadable(path, problem) from None
 
 
-def _unreadable(problem: Exception) -> str:
-    said = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-    return f"cannot be read as Parquet: {said.splitlines()[0]}"
+def _unreadable(path: Path, problem: Exception) -> Unfit | FileError:
+    """What is wrong with the file, or with the way to it.
+
+    Arrow raises `OSError` for both; the operating system's own complaints have a number."""
+    if isinstance(problem, OSError) and problem.errno is not None:
+        return FileError(f"cannot be read: {os.strerror(problem.errno)}", str(path))
+    said = str(problem).splitlines()[0]
+    if isinstance(problem, pa.ArrowMemoryError | pa.ArrowCancelled):
+        return FileError(f"cannot be read: {said}", str(path))
+    return Unfit(path, f"cannot be read as Parquet: {said}")
 
 
 def _footer_bytes(path: Path) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
@@ -97,7 +98,8 @@ TOPIC_RATES: Final = StructType(
         _column("rate_smoothed_msgs_per_s", DoubleType(), "exponential filter over the periods"),
     ]
 )
-"""How often topics are published to; a topic has rows from its first period to the last of all."""
+"""How often topics are published to; a topic has rows from its first period to the last of all,
+but for periods in which nothing is left of its rate (`derive.rates`)."""
 
 BROKER_LOAD: Final = StructType(
     [
@@ -238,13 +240,16 @@ def read(spark: Any, files: list[str | Path], table: str, expected: StructType) 
 
 def check_file(path: Path, table: str, expected: StructType) -> None:
     """Refuse a Parquet file whose columns are not those of `expected`."""
-    import pyarrow.parquet as pq
-
     try:
         found = pq.read_schema(path)
     except (pa.ArrowException, OSError) as problem:
         reason = str(problem).splitlines()[0]
         raise FileError(f"cannot be read as Parquet: {reason}", str(path)) from None
+    check_columns(found, path, table, expected)
+
+
+def check_columns(found: pa.Schema, path: Path, table: str, expected: StructType) -> None:
+    """Refuse the columns of a file that are not those of `expected`."""
     for field in expected.fields:
         if field.name not in found.names:
             raise FileError(f"column '{field.name}' of table '{table}' is missing", str(path))

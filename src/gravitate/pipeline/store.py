@@ -21,6 +21,7 @@ which of them the derived tables are (`derived_through`).
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -115,6 +116,8 @@ class Store:
     def __init__(self, directory: str | Path) -> None:
         # Whoever reads or writes for Spark may be at home in another folder.
         self.directory = Path(directory).absolute()
+        self._known: dict[int, BatchRecord] = {}
+        """Records read before; they stay as they are. Invalidated by: `record`."""
 
     @classmethod
     def of_run(cls, run: str | Path) -> Store:
@@ -156,11 +159,15 @@ class Store:
         return sorted(int(path.stem) for path in self._records.glob("[0-9]*.json"))
 
     def batch(self, number: int) -> BatchRecord:
-        return load(self._record_of(number), BatchRecord, "the record of a batch")
+        if number not in self._known:
+            path = self._record_of(number)
+            self._known[number] = load(path, BatchRecord, "the record of a batch")
+        return self._known[number]
 
     def record(self, number: int, batch: BatchRecord) -> None:
         """From now on the rows of batch `number` count."""
         write_whole(self._record_of(number), batch)
+        self._known.pop(number, None)
 
     @property
     def _records(self) -> Path:
@@ -174,14 +181,21 @@ class Store:
     def batch_folder(self, table: str, number: int) -> Path:
         return self.directory / "traces" / table / f"batch={number}"
 
-    def traces(self, spark: Any, table: str) -> Any:
-        """All rows of a trace table, with their `period`."""
-        files: list[str | Path] = [
+    def files(self, table: str, periods: Collection[int] | None = None) -> list[Path]:
+        """The files that hold the rows of a trace table; batches that have none of `periods` are
+        left out."""
+        wanted = None if periods is None else frozenset(periods)
+        return [
             file
             for number in self.batches()
+            if wanted is None or not wanted.isdisjoint(self.batch(number).periods)
             for file in sorted(self.batch_folder(table, number).glob("*.parquet"))
         ]
-        return schemas.read(spark, files, table, STORED[table])
+
+    def traces(self, spark: Any, table: str, periods: Collection[int] | None = None) -> Any:
+        """All rows of a trace table, with their `period`; of batches that have none of `periods`
+        no file is opened, the rows of the others are to be chosen from."""
+        return schemas.read(spark, list(self.files(table, periods)), table, STORED[table])
 
     def derived(self, spark: Any, table: str) -> Any:
         """All rows of a derived table."""

@@ -38,9 +38,12 @@ class Traced:
         """A store that holds these traces, as ingest leaves it."""
         store = Store(place)
         store.create(self.folder, period_s)
+        periods = set[int]()
         for table in TABLES:
-            put(store, table, 0, reader.read(self.folder, table))
-        store.record(0, BatchRecord(files=1, rows={}, periods=()))
+            rows = reader.read(self.folder, table)
+            put(store, table, 0, rows)
+            periods.update(periods_of(rows, period_s))
+        store.record(0, BatchRecord(files=1, rows={}, periods=tuple(sorted(periods))))
         return store
 
 

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gravitate.config.workload_tables import BROKERS, LINKS
+from gravitate.errors import FileError
+from gravitate.pipeline.workloads import generate as generating
 from gravitate.pipeline.workloads.generate import (
     Block,
     TablePlan,
@@ -74,6 +76,17 @@ def test_one_task_and_eight_give_the_same_files_to_the_byte(spark: Any, tmp_path
         written = pa.concat_tables([pq.read_table(part) for part in parts])
         made = in_process(plan, seed=7)
         assert written.equals(made.cast(written.schema))
+
+
+def test_files_that_only_a_worker_sees_are_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def elsewhere(plan: TablePlan, block: Block, directory: str) -> Tallied:
+        return write_block(plan, block, str(Path(directory) / "worker"))
+
+    monkeypatch.setattr(generating, "write_block", elsewhere)
+    with pytest.raises(FileError, match=r"brokers: is not on storage that all workers share"):
+        generate(spark, toy_plans(), tmp_path, seed=7, tasks=1)
 
 
 def test_another_seed_gives_other_rows() -> None:

@@ -81,5 +81,5 @@ def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:
 
 def _traces(spark: Any, store: Store, table: str, periods: Periods) -> Any:
     """The rows of a trace table in the given periods."""
-    rows = store.traces(spark, table)
+    rows = store.traces(spark, table, periods)
     return rows if periods is None else rows.where(is_one_of(periods))

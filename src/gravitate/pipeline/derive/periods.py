@@ -6,18 +6,25 @@ from collections.abc import Collection
 from functools import reduce
 from itertools import pairwise
 from operator import or_
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import functions as F
+
+RANGES_MAX: Final = 50
+"""Each range is one level of nesting, and Spark follows a condition's levels recursively."""
 
 
 def is_one_of(periods: Collection[int]) -> Any:
     """The condition that a row's `period` is one of some.
 
     Written as ranges: new rows are mostly of consecutive periods, and files whose rows lie outside
-    a range are not opened."""
+    a range are not opened. Many ranges become one and the set of periods in it."""
     period = F.col("period")
-    within = (period.between(first, last) for first, last in ranges(periods))
+    found = ranges(periods)
+    if len(found) > RANGES_MAX:
+        numbers = ", ".join(map(str, sorted(set(periods))))
+        return period.between(found[0][0], found[-1][1]) & F.expr(f"period in ({numbers})")
+    within = (period.between(first, last) for first, last in found)
     return reduce(or_, within, F.lit(False))
 
 

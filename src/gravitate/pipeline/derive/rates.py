@@ -4,11 +4,14 @@
 
 with `w = 0.3`; a topic's first period starts the filter with its own rate. The smoothed rate of a
 period is the estimate for the next one. Periods without a publication count as rate 0, so a topic
-has a row in every period from its first to the last of all.
+has a row in every period from its first to the last of all, as long as anything is left of it:
+after `FORGOTTEN_PERIODS` silent ones its smoothed rate is 0 and it has no rows, until the period
+before its next publication. So a row whose clock was wrong by years costs a few rows of each
+topic, not a row a period.
 
 A row that arrives late changes the smoothed rates of all later periods; that is why smoothing
-starts from the counts of all periods. They are as many as topics times periods, whatever the
-traffic was.
+starts from the counts of all periods. They are as many as topics times periods at most, whatever
+the traffic was.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from pyspark.sql import functions as F
 from gravitate.pipeline import schemas
 
 WEIGHT: Final = 0.3
+FORGOTTEN_PERIODS: Final = 100
+"""0.7 ** 100 is less than the rounding of a sum; so little is left of a rate."""
 _ROWS_PER_BATCH: Final = 65_536
 
 
@@ -50,7 +55,10 @@ def topic_rates(counts: Any, period_s: float, weight: float = WEIGHT) -> Any:
 def _smoothed(
     batches: Iterator[pa.RecordBatch], period_s: float, weight: float
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of whole topics, sorted by topic and period; out come all their periods."""
+    """Rows of whole topics, sorted by topic and period; out come these periods and those between.
+
+    A series is a topic's periods without a silence in which it is forgotten. One after a silence
+    starts with a period of rate 0."""
     found = list(batches)
     if not sum(batch.num_rows for batch in found):
         return
@@ -58,19 +66,22 @@ def _smoothed(
     topics = rows.column("topic").combine_chunks().dictionary_encode()
     codes = topics.indices.to_numpy()
     periods = rows.column("period").to_numpy().astype(np.int64)
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    firsts = periods[starts]
-    lengths = int(rows.column("last")[0].as_py()) - firsts + 1
+    is_first = np.diff(codes, prepend=-1) != 0
+    is_after_silence = ~is_first & (np.diff(periods, prepend=0) - 1 > FORGOTTEN_PERIODS)
+    starts = np.flatnonzero(is_first | is_after_silence)
+    firsts = periods[starts] - is_after_silence[starts]
+    lasts = periods[np.append(starts[1:], len(periods)) - 1] + FORGOTTEN_PERIODS
+    lengths = np.minimum(lasts, int(rows.column("last")[0].as_py())) - firsts + 1
     offsets = np.cumsum(lengths) - lengths
-    topic = np.repeat(np.arange(len(starts)), lengths)
-    row_topic = np.cumsum(np.diff(codes, prepend=codes[0]) != 0)
+    series = np.repeat(np.arange(len(starts)), lengths)
+    row_series = np.cumsum(is_first | is_after_silence) - 1
     publications = np.zeros(int(lengths.sum()), dtype=np.int64)
-    publications[offsets[row_topic] + periods - firsts[row_topic]] = rows.column("publications")
+    publications[offsets[row_series] + periods - firsts[row_series]] = rows.column("publications")
     rates = publications / period_s
     made = pa.table(
         [
-            pa.array((np.arange(len(topic)) - offsets[topic] + firsts[topic]).astype(np.int32)),
-            topics.take(pa.array(starts)).take(pa.array(topic)).cast(pa.string()),
+            pa.array((np.arange(len(series)) - offsets[series] + firsts[series]).astype(np.int32)),
+            topics.take(pa.array(starts)).take(pa.array(series)).cast(pa.string()),
             pa.array(publications),
             pa.array(rates),
             pa.array(exponential_filter(rates, offsets, lengths, weight)),

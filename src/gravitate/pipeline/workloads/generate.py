@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from gravitate.config.workload_tables import TABLES
 from gravitate.model.seeds import generator as generator
+from gravitate.pipeline.shared import check_shared
 
 ROWS_PER_BLOCK = 262_144
 
@@ -37,6 +38,11 @@ class Block(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+    @property
+    def file(self) -> str:
+        """The name of the file with its rows."""
+        return f"part-{self.number:05d}.parquet"
 
     def generator(self, purpose: str = "") -> np.random.Generator:
         """Random numbers of this block; another purpose, other numbers."""
@@ -94,6 +100,8 @@ def generate(
 ) -> Generated:
     """Write the tables below `directory`.
 
+    Refuses a folder in which files that tasks wrote are not seen from here.
+
     `tasks` is how many pieces the work is cut into (0: four a core of this machine);
     `progress` is told how many blocks of how many are done."""
     todo = [(plan, block) for plan in plans for block in plan.blocks(seed)]
@@ -111,6 +119,8 @@ def generate(
     )
     with _watched(todo, Path(target), progress):
         sums = written.groupBy("table", "name").sum("count").collect()
+    for plan in plans:
+        check_shared(Path(target) / plan.table, {block.file for block in plan.blocks(seed)})
     rows = {plan.table: 0 for plan in plans}
     rows |= {table: count for table, name, count in sums if not name}
     return Generated(rows, {name: count for _, name, count in sorted(sums) if name})
@@ -156,7 +166,7 @@ def write_block(plan: TablePlan, block: Block, directory: str) -> Tallied:
     assert made.rows.schema.names == schema.names, (plan.table, made.rows.schema.names)
     folder = Path(directory) / plan.table
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"part-{block.number:05d}.parquet"
+    target = folder / block.file
     temporary = folder / f".{target.name}.{os.getpid()}.writing"
     pq.write_table(made.rows.cast(schema), temporary, compression="zstd")
     temporary.replace(target)
