@@ -13,6 +13,8 @@ from gravitate import __version__
 from gravitate.cli import main as command_line
 from gravitate.config import network
 
+PARTS_WITH_EXTRAS = ("gravitate.pipeline", "gravitate.bench")
+
 
 class Answer(NamedTuple):
     status: int
@@ -42,6 +44,33 @@ def gravitate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 def test_the_version_is_printed(gravitate: Gravitate) -> None:
     assert gravitate("--version") == (0, f"gravitate {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "extra"),
+    [
+        ("pyspark", ("workload",), "pipeline"),
+        ("pyspark", ("ingest", "run"), "pipeline"),
+        ("pyspark", ("match", "workload"), "pipeline"),
+        ("pyspark", ("evaluate", "--run", "run"), "pipeline"),
+        ("pyspark", ("report", "run"), "pipeline"),
+        ("pyspark", ("bench", "pipeline"), "pipeline"),
+        ("duckdb", ("bench", "pipeline"), "baselines"),
+    ],
+)
+def test_what_is_not_installed_is_named_with_the_extra_it_comes_with(
+    gravitate: Gravitate,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    arguments: tuple[str, ...],
+    extra: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    for module in [name for name in sys.modules if name.startswith(PARTS_WITH_EXTRAS)]:
+        monkeypatch.delitem(sys.modules, module)
+    status, out, err = gravitate(*arguments)
+    assert (status, out) == (2, "")
+    assert f"is not installed: `pip install 'gravitate[{extra}]'`" in err
 
 
 def test_help_imports_none_of_the_heavy_layers() -> None:

@@ -73,8 +73,10 @@ def test_a_master_that_does_not_answer_is_named(no_session: None) -> None:
 def test_memory_that_is_not_there_is_refused(no_session: None) -> None:
     with pytest.raises(EnvironmentLack, match=r"100000\.0 GiB and .* are free"):
         session(SparkOptions(memory_gib=100_000.0))
-    with pytest.raises(InputError, match=r"0\.1 GiB are too little"):
+    with pytest.raises(InputError, match=r"0\.1 GiB are not accepted .* at least 0\.5"):
         session(SparkOptions(memory_gib=0.1))
+    with pytest.raises(InputError, match=r"nan GiB are not accepted"):
+        session(SparkOptions(memory_gib=float("nan")))
 
 
 def test_a_job_that_runs_out_of_memory_is_told_in_a_sentence(spark: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gravitate.cli import output
+from gravitate.cli import output, spark
 
 BENCHES = ("matching", "node", "links", "simulator", "pipeline", "placement")
 
@@ -35,6 +35,9 @@ def bench(
 
     if name not in BENCHES:
         raise InputError(f"unknown benchmark '{name}': write one of {', '.join(BENCHES)}")
+    if name == "pipeline":
+        spark.require()
+        spark.require_module("duckdb", "the baseline of this benchmark is DuckDB", "baselines")
     module = import_module(f"gravitate.bench.{name}")
     with output.activity(f"bench {name}") as say:
         measured = module.run(case or None, progress=say)

@@ -42,6 +42,7 @@ def ingest(
 
     Files that are taken in are not taken again: run it as often as you like, also while brokers
     are running, and after it was killed. Files that are not fit are listed and left out."""
+    spark.require()
     from gravitate.pipeline.ingest import open_store
 
     # What is wrong with the folders is told before Spark is started.

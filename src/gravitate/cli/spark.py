@@ -71,11 +71,14 @@ def started(
 
 def require() -> None:
     """Refuse to go on without Spark."""
+    require_module("pyspark", "the slow loop needs Spark", "pipeline")
+
+
+def require_module(module: str, need: str, extra: str) -> None:
+    """Refuse to go on without a module, which comes with an extra of this package."""
     from importlib.util import find_spec
 
     from gravitate.errors import EnvironmentLack
 
-    if find_spec("pyspark") is None:
-        raise EnvironmentLack(
-            "the slow loop needs Spark, which is not installed: `pip install 'gravitate[pipeline]'`"
-        )
+    if find_spec(module) is None:
+        raise EnvironmentLack(f"{need}, which is not installed: `pip install 'gravitate[{extra}]'`")

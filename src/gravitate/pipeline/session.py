@@ -58,16 +58,18 @@ class SparkOptions(msgspec.Struct, frozen=True):
 
 
 _current: tuple[SparkOptions, Any] | None = None
+_wanted = SparkOptions()
+"""What was asked for last: a session may fail before there is one."""
 
 
 def session(options: SparkOptions | None = None) -> Any:
     """The session of this process; started when there is none."""
-    global _current
+    global _current, _wanted
     if _current is not None:
         if options is not None and options != _current[0]:
             raise InputError(f"this process has a Spark session already: {_current[0]}")
         return _current[1]
-    options = options or SparkOptions()
+    _wanted = options = options or SparkOptions()
     _check(options)
     spark = _connected(options) if options.remote else _started(options)
     if not options.embedded:
@@ -86,8 +88,8 @@ def stop() -> None:
 
 @contextlib.contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turns what Spark says about lacks of the machine, and what a worker refused, into one
-    sentence."""
+    """Turns what Spark says about the machine, the cluster and files, and what a worker refused,
+    into one sentence."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -99,20 +101,8 @@ def told_plainly() -> Iterator[None]:
         said = str(problem)
         if (refused := failures.of_worker(said)) is not None:
             raise refused from None
-        if "OutOfMemoryError" in said or "ExecutorLostFailure" in said:
-            raise EnvironmentLack(
-                "Spark ran out of memory: give it more with --memory GIB, or less to do"
-            ) from problem
-        if "Python worker exited unexpectedly" in said:
-            raise EnvironmentLack(
-                "a Python worker of Spark was killed, mostly because the machine ran out of "
-                "memory: end something, or use fewer workers with --master 'local[1]'"
-            ) from problem
-        if "No space left on device" in said:
-            raise EnvironmentLack(
-                f"no space is left for Spark's temporary files in {tempfile.gettempdir()}: "
-                "set TMPDIR to a larger place"
-            ) from problem
+        if (lack := failures.of_machine(said, _wanted.embedded)) is not None:
+            raise lack from problem
         raise
 
 
@@ -160,9 +150,10 @@ def _check_answers(address: str, scheme: str, usual_port: int) -> None:
 
 def _check_memory(wanted_gib: float) -> None:
     free_gib = psutil.virtual_memory().available / 2**30
-    if wanted_gib < MEMORY_GIB_MIN:
+    if not wanted_gib >= MEMORY_GIB_MIN:
         raise InputError(
-            f"{wanted_gib:g} GiB are too little for Spark: write at least {MEMORY_GIB_MIN}"
+            f"{wanted_gib:g} GiB are not accepted for Spark: write a number of at least "
+            f"{MEMORY_GIB_MIN}"
         )
     if wanted_gib > free_gib:
         raise EnvironmentLack(

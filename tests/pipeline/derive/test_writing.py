@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gravitate.errors import FileError
 from gravitate.pipeline.derive.writing import write_periods
 
 
@@ -26,3 +28,10 @@ def test_a_file_has_the_rows_of_its_period(periods: list[int], rows_per_batch: i
     assert {period: table["number"].to_pylist() for period, table in found.items()} == {
         period: [i for i, p in enumerate(periods) if p == period] for period in set(periods)
     }
+
+
+def test_a_place_that_cannot_be_written_is_told_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    rows = pa.record_batch({"period": pa.array([3], pa.int32()), "number": [1]})
+    with pytest.raises(FileError, match=r"file/period=3/.*: cannot be written: Not a directory"):
+        list(write_periods(iter([rows]), str(tmp_path / "file")))

@@ -138,3 +138,10 @@ def test_a_block_with_a_null_where_none_may_be_is_not_written(tmp_path: Path) ->
     with pytest.raises(ValueError, match="null"):
         write_block(plan, next(plan.blocks(1)), str(tmp_path))
     assert list((tmp_path / "links").iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_told_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    plan = toy_plans()[1]
+    with pytest.raises(FileError, match=r"links/part-00000\.parquet: cannot be written: Not a di"):
+        write_block(plan, next(plan.blocks(1)), str(tmp_path / "file"))

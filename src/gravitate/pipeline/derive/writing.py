@@ -28,6 +28,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
+from gravitate.pipeline.failures import writing
 from gravitate.pipeline.shared import check_shared
 from gravitate.pipeline.store import Store, load, write_whole
 
@@ -105,10 +106,11 @@ def write_periods(batches: Iterator[pa.RecordBatch], folder: str) -> Iterator[pa
     name = f"part-{_partition():05d}.parquet"
     for period, rows in _by_period(batches):
         target = _folder(Path(folder), period)
-        target.mkdir(parents=True, exist_ok=True)
         temporary = target / f".{name}.{os.getpid()}.writing"
-        pq.write_table(rows.drop_columns(["period"]), temporary, compression="zstd")
-        temporary.replace(target / name)
+        with writing(target / name):
+            target.mkdir(parents=True, exist_ok=True)
+            pq.write_table(rows.drop_columns(["period"]), temporary, compression="zstd")
+            temporary.replace(target / name)
         yield pa.RecordBatch.from_pydict({"period": pa.array([period], pa.int32()), "file": [name]})
 
 

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from gravitate.config.workload_tables import TABLES
 from gravitate.model.seeds import generator as generator
+from gravitate.pipeline.failures import writing
 from gravitate.pipeline.shared import check_shared
 
 ROWS_PER_BLOCK = 262_144
@@ -165,11 +166,12 @@ def write_block(plan: TablePlan, block: Block, directory: str) -> Tallied:
     schema = TABLES[plan.table]
     assert made.rows.schema.names == schema.names, (plan.table, made.rows.schema.names)
     folder = Path(directory) / plan.table
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / block.file
     temporary = folder / f".{target.name}.{os.getpid()}.writing"
-    pq.write_table(made.rows.cast(schema), temporary, compression="zstd")
-    temporary.replace(target)
+    with writing(target):
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(made.rows.cast(schema), temporary, compression="zstd")
+        temporary.replace(target)
     return made
 
 
