@@ -62,9 +62,8 @@ def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
     if periods is not None:
         # What came to a broker in one period may change what others had in common with it in
         # the periods around, and these depend on those around them.
-        around = interest.reach(period_s)
-        periods = widened(periods, around)
-        known = known.where(is_one_of(widened(periods, around)))
+        periods = widened(periods, interest.reach(period_s))
+        known = known.where(is_one_of(interest.needed(periods, period_s)))
     rows = interest.common_interest(known, period_s, periods)
     replace(rows, store, "common_interest", periods)
 

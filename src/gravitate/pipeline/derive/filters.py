@@ -37,6 +37,10 @@ class FilterShape(msgspec.Struct, frozen=True):
     ids_max: int = 8_192
     """Ids in one filter; a broker with more sends several, each of a share of its ids."""
 
+    def share(self, shares: int) -> FilterShape:
+        """A filter for one of so many shares of the ids; it errs as often as the whole one."""
+        return FilterShape(-(-self.bits // shares), self.hashes, -(-self.ids_max // shares))
+
 
 class Vectors(msgspec.Struct, frozen=True):
     """Words of bit vectors: `base` and `number` describe each word, the other columns are rows

@@ -4,9 +4,11 @@ An event counts for the pair (i, j) in the period in which i got it, when j got 
 most `TRAVEL_S_MAX` earlier or later. So an event that is under way when a period ends counts like
 any other, and sums over periods are those of the whole run.
 
-Owns how periods are brought together: a *span* is some consecutive periods that are computed in
-one call, from their own rows and those of the periods around them that events may be under way
-to. Every period is in one span, so a call gives its final rows.
+Owns how periods are brought together: a *span* is some consecutive periods that are computed
+together, from their own rows and those of the periods around them that events may be under way
+to. Every period is in one span. A span with many rows is dealt out by words into *shares*, each
+computed in one call with its share of the Bloom filters' bits, and what the shares found is added
+up. How many there are follows from the span's rows alone, so the estimates do too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ TRAVEL_S_MAX: Final = 120.0
 counted as common to the two."""
 REACHES_PER_SPAN: Final = 4
 """The longer a span, the fewer rows go to two of them, and the more a call has to hold."""
-
+ROWS_PER_SHARE: Final = 1 << 17
+SHARES_MAX: Final = 16
+"""Filters with few bits and long words fill unevenly; above, shares grow with the traffic."""
 
 _NOTHING: Final = pa.table(
     {
@@ -51,25 +55,42 @@ def common_interest(
 ) -> Any:
     """`schemas.COMMON_INTEREST` from publisher profiles, for the given periods or for all.
 
-    `profiles` must go `reach` further than `periods` on both sides. Pairs with nothing in common
-    have no row, unless a Bloom filter pretends that they have."""
-    margin = reach(period_s)
-    span = margin * REACHES_PER_SPAN
-    first, last = (F.floor((F.col("period") + by) / span) for by in (-margin, margin))
-    pairs = (
-        profiles.select(
-            "period",
-            "publisher",
-            "incarnation",
-            "word",
-            "broker",
-            "bits",
-            F.explode(F.sequence(first, last)).alias("span"),
-        )
-        .groupBy("span")
+    `profiles` must have all rows of the periods `needed`. Pairs with nothing in common have no
+    row, unless a Bloom filter pretends that they have."""
+    margin, span = reach(period_s), _span(period_s)
+    counts = (
+        dealt(profiles, period_s)
+        .groupBy("span", "shares", "share")
         .applyInArrow(_counted(span, margin, shape or FilterShape()), schemas.COMMON_INTEREST)
     )
-    return pairs if periods is None else pairs.where(is_one_of(periods))
+    return (
+        (counts if periods is None else counts.where(is_one_of(periods)))
+        .repartition("period")
+        .groupBy("period", "broker", "other")
+        .agg(F.sum("events").alias("events"), F.sum("events_bloom").alias("events_bloom"))
+    )
+
+
+def dealt(profiles: Any, period_s: float, rows_per_share: int = ROWS_PER_SHARE) -> Any:
+    """Publisher profiles with the spans they go to, and with the share of each span."""
+    margin, span = reach(period_s), _span(period_s)
+    first, last = (F.floor((F.col("period") + by) / span) for by in (-margin, margin))
+    spans = F.explode(F.sequence(first, last)).alias("span")
+    shares = F.least(F.ceil(F.sum("count") / rows_per_share), F.lit(SHARES_MAX))
+    sizes = profiles.groupBy("period").count().select(spans, "count").groupBy("span")
+    word = ("publisher", "incarnation", "word")
+    return (
+        profiles.select("period", *word, "broker", "bits", spans)
+        .join(F.broadcast(sizes.agg(shares.alias("shares"))), "span")
+        .withColumn("share", F.pmod(F.xxhash64(*word), F.col("shares")))
+    )
+
+
+def needed(periods: Collection[int], period_s: float) -> set[int]:
+    """The periods whose profiles the given periods are made from: their spans and those around."""
+    margin, span = reach(period_s), _span(period_s)
+    firsts = {period // span * span for period in periods}
+    return {period for first in firsts for period in range(first - margin, first + span + margin)}
 
 
 def reach(period_s: float) -> int:
@@ -77,14 +98,18 @@ def reach(period_s: float) -> int:
     return max(1, ceil(TRAVEL_S_MAX / period_s))
 
 
+def _span(period_s: float) -> int:
+    return reach(period_s) * REACHES_PER_SPAN
+
+
 def _counted(
     span: int, margin: int, shape: FilterShape
 ) -> Callable[[tuple[Any, ...], pa.Table], pa.Table]:
-    """The Arrow function of one span."""
+    """The Arrow function of one share of a span."""
 
     def count(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        first = key[0].as_py() * span
-        return span_interest(rows, range(first, first + span), margin, shape)
+        first, shares = key[0].as_py() * span, key[1].as_py()
+        return span_interest(rows, range(first, first + span), margin, shape.share(shares))
 
     return count
 
