@@ -17,6 +17,7 @@ from gravitate.cli.main import app
 from gravitate.config import network
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline import evaluation, truth
+from gravitate.pipeline.evaluation import Placement
 
 SOUND = truth.Verdict(expected=3, delivered=3, missing=0, unexpected=0, doubled=0)
 COUNTS = truth.Counts(
@@ -29,6 +30,10 @@ COUNTS = truth.Counts(
     matches_per_subscription_max=2,
     subscriptions_without_matches=1,
 )
+
+
+MOVES = """[{"type": "open-link", "id": "m1", "between": ["b1", "b2"],
+             "why": {"reason": "much goes there", "gain": 4.0, "cost": 2.5}}]"""
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +51,13 @@ def test_an_evaluation_is_shown_as_tables_and_as_json(
     script = quiet_world(3)
     network.save(script.network, tmp_path / "network.toml")
     asked: list[Any] = []
+    costs: list[float | None] = []
 
-    def evaluated(session: Any, on: Any, workload: Path, **options: Any) -> Any:
+    def evaluated(
+        session: Any, on: Any, workload: Path, placement: Placement, **options: Any
+    ) -> Any:
         asked.append((on, workload, options["terms"].service_ms, options["duration_s"]))
+        costs.append(placement.moves_cost)
         return modelled(script)
 
     monkeypatch.setattr(evaluation, "evaluate", evaluated)
@@ -60,6 +69,9 @@ def test_an_evaluation_is_shown_as_tables_and_as_json(
     answer = json.loads(run(*arguments, "--json", "--service-ms", "2", "--duration", "9").stdout)
     assert answer == json.loads(msgspec.json.encode(modelled(script)))
     assert asked[1] == (script.network, folder, 2.0, 9.0)
+    (tmp_path / "moves.json").write_text(MOVES)
+    run(*arguments, "--moves", str(tmp_path / "moves.json"))
+    assert costs == [None, None, 2.5]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +81,7 @@ def test_an_evaluation_is_shown_as_tables_and_as_json(
         (("w", "--run", "r"), "either a workload's folder"),
         (("w",), "give its file with --network FILE"),
         (("--run", "r", "--network", "n"), "a run has its own network"),
+        (("--run", "r", "--moves", "m"), "a run has its own network, forwarding and moves"),
         (("--run", "r", "--duration", "0"), "a duration of 0 s is not accepted: write a number"),
         (("--run", "r", "--duration", "nan"), "a duration of nan s is not accepted"),
     ],

@@ -15,7 +15,7 @@ import pytest
 from tests.pipeline.report.samples import double, single
 
 from gravitate.cli import main as command_line
-from gravitate.cli import spark
+from gravitate.cli import output, spark
 from gravitate.pipeline import report as reporting
 from gravitate.pipeline.report import Report
 from gravitate.pipeline.store import Store, StoreManifest
@@ -35,11 +35,16 @@ Gravitate = Callable[..., Answer]
 def gravitate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gravitate:
     """Runs the command in this process, with no Spark to start and reports made by hand."""
 
+    def started(*where: Any, hidden: bool) -> Any:
+        if not hidden:
+            output.say("starting Spark")
+        return nullcontext()
+
     def made(session: Any, run: Path, compare: Path | None, tell: Callable[[str], None]) -> Report:
         tell("gathering")
         return single() if compare is None else double()
 
-    monkeypatch.setattr(spark, "started", lambda *where: nullcontext())
+    monkeypatch.setattr(spark, "started", started)
     monkeypatch.setattr(reporting, "make_report", made)
 
     def run(*arguments: str | Path) -> Answer:
@@ -83,7 +88,9 @@ def test_json_is_what_the_page_holds(gravitate: Gravitate, run: Path) -> None:
 
 
 def test_json_alone_writes_no_page(gravitate: Gravitate, run: Path) -> None:
-    assert json.loads(gravitate("report", run, "--json").out)["compared"] is None
+    _, out, err = gravitate("report", run, "--json")
+    assert json.loads(out)["compared"] is None
+    assert err == "", "no progress beside JSON"
     assert not Path("report.html").exists()
 
 

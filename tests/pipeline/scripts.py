@@ -6,14 +6,16 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gravitate.broker.observers import Observer
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.config.script import (
     Publication,
@@ -24,13 +26,9 @@ from gravitate.config.script import (
     payload_of,
 )
 from gravitate.config.workload_tables import TABLES, WorkloadManifest
-from gravitate.model.events import Event
-from gravitate.pipeline.evaluation import _carried, _flows
-from gravitate.pipeline.interests import Interests
-from gravitate.pipeline.matches import _flow_rows
-from gravitate.pipeline.metrics import Evaluation, Terms, assessed, tree_of
-from gravitate.pipeline.totals import Totals
-from gravitate.plan.flow import flow
+from gravitate.model.events import Batch, Event
+from gravitate.pipeline.evaluation import evaluate_tables
+from gravitate.pipeline.metrics import Evaluation, Terms
 from gravitate.trace.metrics import Summary
 
 
@@ -142,23 +140,36 @@ def quiet_world(seed: int) -> Script:
 
 def modelled(script: Script) -> Evaluation:
     """A script evaluated in this process, by what the tasks run."""
-    tables = tables_of(script)
-    held = Interests()
-    subscriptions = tables["subscriptions"]
-    held.add(*(subscriptions.column(n).combine_chunks() for n in subscriptions.column_names))
-    renamed = {"publisher": "client", "attributes": "text"}
-    events = tables["publications"]
-    events = events.rename_columns([renamed.get(name, name) for name in events.column_names])
-    network = script.network
-    names = [broker.id for broker in network.brokers]
-    tree = tree_of(network, script.service)
-    totals = Totals(len(names))
-    for batch in _flow_rows(held, iter(events.to_batches())):
-        single = batch.append_column("events", pa.array(np.ones(batch.num_rows)))
-        flows = _flows(single, pa.array(names))
-        totals.add(flows, *flow(tree, flows))
-    carried = _carried(network, tree, totals, script.duration_s, None)
-    return assessed("model", network, carried, Terms(script.service))
+    return evaluate_tables(
+        script.network,
+        **tables_of(script),
+        duration_s=script.duration_s,
+        name="model",
+        terms=Terms(script.service),
+    )
+
+
+class Spread(Observer):
+    """Counts deliveries by hops, and pure forwarding by broker."""
+
+    def __init__(self) -> None:
+        self.hops: Counter[int] = Counter()
+        self.pure_forwarders: Counter[str] = Counter()
+
+    def on_hop(
+        self,
+        broker: str,
+        came_from: str | None,
+        batch: Batch,
+        local: Sequence[Sequence[str]],
+        links: Sequence[Sequence[str]],
+        now: float,
+    ) -> None:
+        if came_from is not None:
+            self.pure_forwarders[broker] += sum(not sessions for sessions in local)
+
+    def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
+        self.hops[batch.hops_at(broker)] += len(batch.counters)
 
 
 def check_agreement(model: Evaluation, world: Summary, what: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +19,13 @@ from gravitate.model.language import wanted_filter
 from gravitate.model.semantics import matches as holds
 from gravitate.pipeline import interests, schemas
 from gravitate.pipeline.failures import of_worker
-from gravitate.pipeline.interests import Interests
 from gravitate.pipeline.matches import (
     Cut,
-    _audience_rows,
-    _match_rows,
-    audience,
     audience_lists,
+    audience_rows,
+    count_rows,
+    in_process,
+    match_rows,
     matches,
     subscription_matches,
 )
@@ -85,6 +84,12 @@ class Workload:
             _frame(spark, self.subscriptions, SUBSCRIPTIONS, "subscriptions"),
         )
 
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        return (
+            pa.Table.from_pylist(self.publications, PUBLICATIONS),
+            pa.Table.from_pylist(self.subscriptions, SUBSCRIPTIONS),
+        )
+
     def pairs(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Brute force: every publication with every subscription that it matches."""
         filters = [wanted_filter(s["topic"], s["condition"] or None) for s in self.subscriptions]
@@ -133,31 +138,41 @@ def test_an_audience_counts_the_sessions_of_each_broker(spark: Any, cut: Cut) ->
         }
 
 
-def test_an_audience_has_a_row_for_each_broker(spark: Any) -> None:
-    workload = Workload(seed=2, publications=10)
-    sessions = {
-        (p["publisher"], p["number"], s["broker"], s["subscriber"]) for p, s in workload.pairs()
-    }
-    truth = Counter((publisher, number, broker) for publisher, number, broker, _ in sessions)
-    found = {row[:3]: row[3] for row in _rows(audience(*workload.frames(spark)))}
-    assert found == truth
-
-
 def test_matches_are_counted_for_each_subscription(spark: Any) -> None:
     workload = Workload(seed=3)
     truth = Counter((s["subscriber"], s["subscription"]) for _, s in workload.pairs())
     found = {
-        row[:2]: row[2] for row in _rows(subscription_matches(*workload.frames(spark), SEVERAL))
+        row[:2]: row[2:] for row in _rows(subscription_matches(*workload.frames(spark), SEVERAL))
     }
-    assert {key: count for key, count in found.items() if count} == truth
+    assert {key: counts[0] for key, counts in found.items() if counts[0]} == truth
     assert len(found) == len(workload.subscriptions)
+    assert {key: counts[1] for key, counts in found.items() if counts[1]} == first_by_name(workload)
+
+
+def first_by_name(workload: Workload) -> Counter[tuple[str, str]]:
+    """Each delivery at the first subscription of its subscriber that matches."""
+    first: dict[tuple[str, int, str], str] = {}
+    for event, held in workload.pairs():
+        key = (event["publisher"], event["number"], held["subscriber"])
+        first[key] = min(held["subscription"], first.get(key, held["subscription"]))
+    return Counter((subscriber, name) for (_, _, subscriber), name in first.items())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_deliveries_are_counted_at_the_first_name_whatever_order_rows_come_in(seed: int) -> None:
+    workload = Workload(seed)
+    truth = first_by_name(workload)
+    random.Random(seed).shuffle(workload.subscriptions)
+    rows = pa.Table.from_batches(in_process(count_rows, *workload.tables())).to_pylist()
+    found = {(row["subscriber"], row["subscription"]): row["deliveries"] for row in rows}
+    assert {key: count for key, count in found.items() if count} == truth
 
 
 def test_large_answers_are_cut_without_losing_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interests, "PAIRS_AT_ONCE", 7)
     monkeypatch.setattr(interests, "EVENTS_AT_ONCE", 11)
     workload = Workload(seed=4)
-    found = pa.Table.from_batches(answers_of_a_task(workload, _match_rows)).to_pylist()
+    found = pa.Table.from_batches(in_process(match_rows, *workload.tables())).to_pylist()
     truth = {(p["publisher"], p["number"], s["subscriber"]) for p, s in workload.pairs()}
     assert Counter(tuple(row.values()) for row in found) == Counter(truth)
 
@@ -200,17 +215,6 @@ def test_bad_rows_are_refused_by_name(table: str, column: str, value: Any, sente
     workload = Workload(seed=5, publications=3, subscribers=2)
     getattr(workload, table)[0][column] = value
     with pytest.raises(InputError, match=sentence) as refused:
-        list(answers_of_a_task(workload, _audience_rows))
+        list(in_process(audience_rows, *workload.tables()))
     assert of_worker(f"...\ngravitate.errors.InputError: {refused.value}\n\n at ...") is not None
     assert "\n" not in str(refused.value)
-
-
-def answers_of_a_task(workload: Workload, rows: Any) -> Iterator[pa.RecordBatch]:
-    """A task's work in this process, on all rows of a workload."""
-    held = Interests()
-    table = pa.Table.from_pylist(workload.subscriptions, SUBSCRIPTIONS)
-    held.add(*(table.column(name).combine_chunks() for name in SUBSCRIPTIONS.names))
-    events = pa.Table.from_pylist(workload.publications, PUBLICATIONS)
-    renamed = {"publisher": "client", "attributes": "text"}
-    events = events.rename_columns([renamed.get(name, name) for name in events.column_names])
-    yield from rows(held, iter(events.to_batches()))

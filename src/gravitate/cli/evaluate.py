@@ -28,6 +28,14 @@ def evaluate(
         Path | None,
         typer.Option(help="A run that was taken in, instead: what was measured.", metavar="RUN"),
     ] = None,
+    moves: Annotated[
+        Path | None,
+        typer.Option(
+            help="A JSON list of moves that were done first: clients are where they lead.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     forwarding: Annotated[
         str | None, typer.Option(help="A forwarding strategy. Default: the network's.")
     ] = None,
@@ -61,8 +69,8 @@ def evaluate(
         raise InputError("write either a workload's folder with --network FILE, or --run RUN")
     if workload is not None and network is None:
         raise InputError("a workload is evaluated on a network: give its file with --network FILE")
-    if run is not None and (network is not None or forwarding is not None):
-        raise InputError("a run has its own network and forwarding: leave the option out")
+    if run is not None and not (network is None and forwarding is None and moves is None):
+        raise InputError("a run has its own network, forwarding and moves: leave the option out")
     _check_new(out)
     spark.require()
     from gravitate.pipeline.metrics import check_duration
@@ -72,7 +80,7 @@ def evaluate(
     figure = (
         _measured(run, service, duration)
         if run is not None
-        else _modelled(workload, network, forwarding, service, duration)
+        else _modelled(workload, network, moves, forwarding, service, duration)
     )
     with spark.started(master, remote, memory, hidden=json) as session:
         with output.activity("evaluating", hidden=json):
@@ -88,10 +96,12 @@ def evaluate(
 def _modelled(
     workload: Any,
     network: Any,
+    moves: Path | None,
     forwarding: str | None,
     service_ms: float,
     duration_s: float | None,
 ) -> Callable[[Any], Evaluation]:
+    from gravitate.config import moves as moves_file
     from gravitate.config import network as network_file
     from gravitate.config.script import ServiceTimes
     from gravitate.config.workload_tables import load_manifest
@@ -100,10 +110,24 @@ def _modelled(
 
     on = network_file.load(network)
     load_manifest(workload)
+    done = None if moves is None else moves_file.load(moves)
     terms = Terms(ServiceTimes(event_ms=service_ms))
-    return lambda session: evaluation.evaluate(
-        session, on, workload, terms=terms, forwarding=forwarding, duration_s=duration_s
-    )
+
+    def figure(session: Any) -> Evaluation:
+        placement = evaluation.NOBODY_MOVES
+        if done is not None:
+            placement = evaluation.placement_of(session, done)
+        return evaluation.evaluate(
+            session,
+            on,
+            workload,
+            placement,
+            terms=terms,
+            forwarding=forwarding,
+            duration_s=duration_s,
+        )
+
+    return figure
 
 
 def _measured(

@@ -50,8 +50,8 @@ def report(
     if page is not None:
         check_page(page)
     with (
-        spark.started(master, remote, memory) as session,
-        output.activity("reading the run") as tell,
+        spark.started(master, remote, memory, hidden=json) as session,
+        output.activity("reading the run", hidden=json) as tell,
     ):
         told = make_report(session, run, compare, tell)
     if page is not None:

@@ -33,7 +33,10 @@ def workload(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any parameter, as name=value; may be repeated."),
+        typer.Option(
+            "--set",
+            help="Any parameter, as name=value, or part of one, as grid.rows=10; may be repeated.",
+        ),
     ] = None,
     describe: Annotated[
         bool, typer.Option("--describe", help="Show the parameters and make nothing.")
@@ -73,7 +76,7 @@ def workload(
     _make(
         definition,
         folder,
-        given | _parsed(settings or []),
+        given | _parsed(definition, settings or []),
         seed=seed,
         data=data,
         tasks=tasks,
@@ -82,15 +85,32 @@ def workload(
     )
 
 
-def _parsed(settings: list[str]) -> dict[str, Any]:
+def _parsed(definition: Definition, settings: list[str]) -> dict[str, Any]:
+    """Parameters as they are written; of one with parts, those not written have their defaults."""
+    import msgspec
+
     from gravitate.errors import InputError
 
-    parsed = {}
+    defaults = msgspec.to_builtins(definition.parameters())
+    parsed: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name:
             raise InputError(f"'{setting}' sets nothing: write --set name=value")
-        parsed[name] = value
+        whole, *parts = name.split(".")
+        if not parts:
+            parsed[name] = value
+            continue
+        within = parsed.setdefault(whole, defaults.get(whole))
+        for part in parts[:-1]:
+            within = within.get(part) if isinstance(within, dict) else None
+        if not isinstance(within, dict) or parts[-1] not in within:
+            known = [f"{whole}.{part}" for part in within] if isinstance(within, dict) else defaults
+            raise InputError(
+                f"workload '{definition.name}' has no parameter '{name}': "
+                f"write some of {', '.join(known)}"
+            )
+        within[parts[-1]] = value
     return parsed
 
 
@@ -106,9 +126,16 @@ def _make(
     json: bool,
 ) -> None:
     from gravitate.pipeline.memory import PeakMemory
-    from gravitate.pipeline.workloads.making import check_free, make_workload, parameters_of
+    from gravitate.pipeline.workloads.making import (
+        check_data,
+        check_free,
+        make_workload,
+        parameters_of,
+    )
 
-    parameters_of(definition, parameters)  # wrong ones are told before Spark is started
+    # What is wrong is told before Spark is started.
+    parameters_of(definition, parameters)
+    check_data(data)
     check_free(folder)
     with PeakMemory() as memory, spark.started(*where, hidden=json) as session:
         began_s = time.perf_counter()

@@ -15,7 +15,9 @@ what flows do `plan.flow`'s, what the metrics are `metrics`'.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +31,7 @@ from gravitate.config.network import Network
 from gravitate.config.workload_tables import WorkloadManifest, load_manifest
 from gravitate.errors import FileError, InputError
 from gravitate.model.moves import Move, ReassignSubscriber, RelocatePublisher
-from gravitate.pipeline.matches import Cut, audience_lists
+from gravitate.pipeline.matches import Cut, audience_lists, flow_rows, in_process
 from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed, check_duration, tree_of
 from gravitate.pipeline.totals import DELAY_MAX, SCHEMA, Totals
 from gravitate.pipeline.workload_frames import read, tasks
@@ -45,13 +47,17 @@ class Placement(msgspec.Struct, frozen=True):
     """A DataFrame `publisher, broker`, one row a publisher; None: all as in the workload."""
     subscribers: Any = None
     """A DataFrame `subscriber, broker`."""
+    moves_cost: float | None = None
+    """What the moves are predicted to cost that bring them there; None: not known."""
 
 
 NOBODY_MOVES: Final = Placement()
 
 
 def placement_of(spark: Any, moves: Iterable[Move]) -> Placement:
-    """Where clients are after the moves; moves that concern no client change nothing here."""
+    """Where clients are after the moves, and what all of them cost. Moves that concern no client
+    change the network, which is given as it is afterwards."""
+    moves = tuple(moves)
     publishers: dict[str, str] = {}
     subscribers: dict[str, str] = {}
     for move in moves:
@@ -68,7 +74,11 @@ def placement_of(spark: Any, moves: Iterable[Move]) -> Placement:
             return None
         return spark.createDataFrame(list(places.items()), f"{column} string, broker string")
 
-    return Placement(frame("publisher", publishers), frame("subscriber", subscribers))
+    return Placement(
+        frame("publisher", publishers),
+        frame("subscriber", subscribers),
+        math.fsum(move.why.cost for move in moves),
+    )
 
 
 # --- the job --------------------------------------------------------------------------------------
@@ -123,7 +133,9 @@ def evaluate(
             str(folder),
         )
     totals = totals_of(flows, network, terms, forwarding)
-    carried = _carried(network, tree_of(network), totals, duration_s, subscribers)
+    carried = _carried(
+        network, tree_of(network), totals, duration_s, subscribers, placement.moves_cost
+    )
     terms = _with_costs(spark, network, tables, terms)
     return assessed(name or manifest.workload, network, carried, terms, forwarding)
 
@@ -144,6 +156,32 @@ def totals_of(flows: Any, network: Network, terms: Terms, forwarding: str = "S0"
         )
     )
     return Totals.of(len(names), ((row[0], row[1], row[2]) for row in summed.collect()))
+
+
+def evaluate_tables(
+    network: Network,
+    publications: pa.Table,
+    subscriptions: pa.Table,
+    *,
+    duration_s: float,
+    name: str = "",
+    terms: Terms | None = None,
+) -> Evaluation:
+    """The same in this process, without Spark, for tables of a workload that are small and have
+    all clients placed."""
+    terms = terms or Terms()
+    check_duration(duration_s)
+    names = tuple(broker.id for broker in network.brokers)
+    tree = tree_of(network, terms.service)
+    flows = (
+        batch.append_column("events", pa.array(np.ones(batch.num_rows)))
+        for batch in in_process(flow_rows, publications, subscriptions)
+    )
+    totals = _added_up(names, tree, network.forwarding, flows)
+    homes = subscriptions.select(["broker", "subscriber"]).group_by(["broker", "subscriber"])
+    subscribers = Counter(homes.aggregate([])["broker"].to_pylist())
+    carried = _carried(network, tree, totals, duration_s, subscribers, None)
+    return assessed(name, network, carried, terms)
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -215,12 +253,18 @@ def _task(
     names: tuple[str, ...], tree: Tree, forwarding: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The totals of one task's flows."""
+    yield _added_up(names, tree, forwarding, batches).rows()
+
+
+def _added_up(
+    names: tuple[str, ...], tree: Tree, forwarding: str, batches: Iterator[pa.RecordBatch]
+) -> Totals:
     known = pa.array(names, pa.string())
     totals = Totals(len(names))
     for batch in batches:
         flows = _flows(batch, known)
         totals.add(flows, *flow(tree, flows, forwarding))
-    yield totals.rows()
+    return totals
 
 
 def _flows(batch: pa.RecordBatch, known: pa.Array) -> Flows:
@@ -289,7 +333,8 @@ def _carried(
     tree: Tree,
     totals: Totals,
     duration_s: float,
-    subscribers: dict[str, int] | None,
+    subscribers: Mapping[str, int],
+    moves_cost: float | None,
 ) -> Carried:
     return Carried(
         duration_s=duration_s,
@@ -304,4 +349,5 @@ def _carried(
         delay_s_sum=totals.delay_s_sum,
         delay_s_max=totals.delay_s_max,
         subscribers=subscribers,
+        reconfiguration_cost=moves_cost,
     )

@@ -114,7 +114,12 @@ class Interests:
         if self._index is None:
             until_s = [np.inf if at_s is None else at_s for at_s in self._until_s]
             self._index = _Index(
-                self.subscribers, self._filter, len(self._filters), self._from_s, until_s
+                self.subscribers,
+                self._filter,
+                len(self._filters),
+                self._from_s,
+                until_s,
+                self._ranks() if len(set(self.subscribers)) < len(self.subscribers) else None,
             )
         return self._index
 
@@ -138,18 +143,41 @@ class Interests:
                 yield event, subscription
 
     def audience(self, events: EventBatch) -> Iterator[Pairs]:
-        """The same with each subscriber once an event, by one of the subscriptions matched."""
+        """The same with each subscriber once an event, by the first of its subscriptions that
+        match; see `once`."""
         for event, subscription in self.pairs(events):
             chosen = self.once(event, subscription)
             yield event[chosen], subscription[chosen]
 
     def once(self, event: Positions, subscription: Positions) -> Positions:
-        """Which of some pairs to take so that each event has each subscriber once."""
-        if not self.index.repeated:
+        """Which of some pairs to take so that each event has each subscriber once: by the first
+        of its subscriptions in the order of their names, whatever order they were added in."""
+        rank = self.index.rank
+        if rank is None:
             return np.arange(len(event))
-        key = event * len(self.subscribers) + self.index.leader[subscription]
-        chosen: Positions = np.unique(key, return_index=True)[1]
+        order: Positions = np.lexsort((rank[subscription], self.index.leader[subscription], event))
+        key = event[order] * len(self.subscribers) + self.index.leader[subscription[order]]
+        chosen: Positions = order[np.diff(key, prepend=-1) != 0]
         return chosen
+
+    def _ranks(self) -> Positions:
+        """The place of each subscription in the order of names; of those with one name, in an
+        order of all else that they have."""
+        wanted = list(self._filters)
+
+        def told(position: int) -> tuple[Any, ...]:
+            until_s, broker = self._until_s[position], self.brokers[position]
+            return (
+                self.subscriptions[position],
+                wanted[self._filter[position]],
+                self._from_s[position],
+                np.inf if until_s is None else until_s,
+                broker or "",
+            )
+
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[sorted(range(len(self)), key=told)] = np.arange(len(self))
+        return rank
 
     def _hits(self, events: EventBatch) -> Iterator[tuple[int, Positions, Positions]]:
         """Chunk by chunk of events: where it starts, the filters matched by its events in turn,
@@ -172,6 +200,7 @@ class _Index:
         filter_count: int,
         from_s: list[float],
         until_s: list[float],
+        rank: Positions | None,
     ) -> None:
         of_filter = np.asarray(filters, dtype=np.int64)
         self._by_filter = np.argsort(of_filter, kind="stable")
@@ -186,7 +215,9 @@ class _Index:
         leader = [first.setdefault(name, position) for position, name in enumerate(subscribers)]
         self.leader = np.asarray(leader, dtype=np.int64)
         """For each subscription the first one of its subscriber."""
-        self.repeated = len(first) < len(subscribers)
+        self.rank = rank
+        """The place of each subscription in the order of names; None when no subscriber has
+        two."""
 
     def expanded(self, filters: Positions) -> Positions:
         """The subscriptions of each filter in turn."""

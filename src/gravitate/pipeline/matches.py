@@ -1,8 +1,9 @@
 """Which publication matches which subscriber: the truth that runs are measured by, on Spark.
 
     matches(publications, subscriptions, cut)      publisher, number, subscriber
-    audience(publications, subscriptions, cut)     publisher, number, broker, sessions
+    audience_lists(publications, ...)              publisher, number, source, size, audience
     subscription_matches(...)                      subscriber, subscription, matches, deliveries
+    in_process(match_rows, tables...)              the same in this process, on small tables
 
 Subscribers are dealt out to *buckets*, so that a session is counted once even when several of its
 subscriptions match, and events to *chunks*. Each pair of a bucket and a chunk is one task: it
@@ -55,20 +56,7 @@ WHOLE: Final = Cut()
 
 def matches(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
     """A row for every publication and every subscriber that it matches."""
-    return _asked(events, subscriptions, cut, _match_rows, schemas.MATCHES)
-
-
-def audience(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
-    """A row for every publication and every broker where subscribers want it, with their number.
-
-    Subscriptions must be placed."""
-    lists = _asked(events, subscriptions, cut, _audience_rows, schemas.AUDIENCES)
-    rows = lists.select("publisher", "number", F.explode("audience").alias("at")).select(
-        "publisher", "number", "at.broker", "at.sessions"
-    )
-    if cut.buckets == 1:
-        return rows
-    return rows.groupBy("publisher", "number", "broker").agg(F.sum("sessions").alias("sessions"))
+    return _asked(events, subscriptions, cut, match_rows, schemas.MATCHES)
 
 
 def audience_lists(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
@@ -76,7 +64,7 @@ def audience_lists(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
     weighs on a link, and its whole audience, sorted by broker.
 
     Publications and subscriptions must be placed."""
-    found = _asked(events, subscriptions, cut, _flow_rows, schemas.AUDIENCES)
+    found = _asked(events, subscriptions, cut, flow_rows, schemas.AUDIENCES)
     if cut.buckets == 1:
         return found
     event = ("publisher", "number", "source", "size_bytes")
@@ -92,8 +80,9 @@ def audience_lists(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
 
 def subscription_matches(events: Any, subscriptions: Any, cut: Cut = WHOLE) -> Any:
     """For every subscription how many publications it matches; `deliveries` counts a publication
-    at one of the subscriptions of a subscriber, so that their sum is that of all deliveries."""
-    found = _asked(events, subscriptions, cut, _count_rows, schemas.SUBSCRIPTION_MATCHES)
+    at the first subscription of a subscriber, by name, that it matches, so that their sum is that
+    of all deliveries."""
+    found = _asked(events, subscriptions, cut, count_rows, schemas.SUBSCRIPTION_MATCHES)
     return found.groupBy("subscriber", "subscription").agg(
         F.sum("matches").alias("matches"), F.sum("deliveries").alias("deliveries")
     )
@@ -139,6 +128,30 @@ def _asked(events: Any, subscriptions: Any, cut: Cut, rows: Rows, schema: Any) -
     return together.mapInArrow(functools.partial(_task, rows), schema)
 
 
+def in_process(
+    rows: Rows, publications: pa.Table, subscriptions: pa.Table
+) -> Iterator[pa.RecordBatch]:
+    """What a task answers for all rows of two tables of a workload, in this process."""
+    renamed = {
+        "subscriber": "client",
+        "publisher": "client",
+        "subscription": "name",
+        "condition": "text",
+        "attributes": "text",
+        "from_s": "at_s",
+    }
+
+    def sent() -> Iterator[pa.RecordBatch]:
+        for kind, table in ((_SUBSCRIPTION, subscriptions), (_EVENT, publications)):
+            names = [renamed.get(name, name) for name in table.column_names]
+            for batch in table.rename_columns(names).to_batches():
+                numbers = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+                kinds = pa.array(np.full(batch.num_rows, kind, dtype=np.int32))
+                yield batch.append_column("part", numbers).append_column("kind", kinds)
+
+    return _task(rows, sent())
+
+
 def _each(first: Any, count: int, step: int = 1) -> Any:
     """A row for each of `count` numbers from the column `first` on."""
     start = first.cast("int")
@@ -182,9 +195,7 @@ def _decoded(batch: pa.RecordBatch) -> EventBatch:
     return EventBatch(*(batch.column(name) for name in columns))
 
 
-def _match_rows(
-    interests: Interests, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def match_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     subscribers = pa.array(interests.subscribers, pa.string())
     for batch in batches:
         for event, subscription in interests.audience(_decoded(batch)):
@@ -198,9 +209,7 @@ def _match_rows(
             )
 
 
-def _count_rows(
-    interests: Interests, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def count_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     counts, deliveries = np.zeros((2, len(interests)), dtype=np.int64)
     for batch in batches:
         for event, subscription in interests.pairs(_decoded(batch)):
@@ -218,7 +227,7 @@ def _count_rows(
     )
 
 
-def _audience_rows(
+def audience_rows(
     interests: Interests, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     brokers = sorted(set(_placed(interests)))
@@ -253,8 +262,8 @@ def _audience_rows(
         )
 
 
-def _flow_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`_audience_rows` of publications that must be placed."""
+def flow_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`audience_rows` of publications that must be placed, too."""
 
     def placed() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -266,7 +275,7 @@ def _flow_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Itera
                 )
             yield batch
 
-    yield from _audience_rows(interests, placed())
+    yield from audience_rows(interests, placed())
 
 
 def _placed(interests: Interests) -> Iterator[str]:

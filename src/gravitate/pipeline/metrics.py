@@ -141,12 +141,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     psoop_cost_per_publication: float | None
     control_overhead_share: float | None
     reconfiguration_cost: float | None
+    hops: Mapping[int, float] = {}
+    """Deliveries by the number of links between publisher and subscriber."""
     brokers: tuple[BrokerFigures, ...] = ()
     links: tuple[LinkFigures, ...] = ()
 
     def metrics(self) -> dict[str, float | None]:
         """The figures of the network by name."""
-        left_out = {"evaluation", "forwarding", "brokers", "links"}
+        left_out = {"evaluation", "forwarding", "hops", "brokers", "links"}
         return {
             name: getattr(self, name) for name in self.__struct_fields__ if name not in left_out
         }
@@ -230,6 +232,7 @@ def assessed(
         psoop_cost_per_publication=None if cost is None or not published else cost / published,
         control_overhead_share=None,
         reconfiguration_cost=carried.reconfiguration_cost,
+        hops={hops: count for hops, count in sorted(carried.hops.items()) if count},
         brokers=tuple(brokers),
         links=tuple(links),
     )

@@ -101,7 +101,8 @@ def told_plainly() -> Iterator[None]:
         said = str(problem)
         if (refused := failures.of_worker(said)) is not None:
             raise refused from None
-        if (lack := failures.of_machine(said, _wanted.embedded)) is not None:
+        options = _wanted if _current is None else _current[0]
+        if (lack := failures.of_machine(said, options.embedded)) is not None:
             raise lack from problem
         raise
 

@@ -42,8 +42,7 @@ def make_workload(
     the place of synthetic ones. The same arguments give the same rows, whatever `tasks` is."""
     definition = named(name)
     chosen = parameters_of(definition, parameters or {})
-    if data is not None and not data.is_dir():
-        raise FileError("is not a folder with data", str(data))
+    check_data(data)
     if seed < 0:
         raise InputError(f"seed {seed} is not accepted: write a whole number from 0")
     folder = Path(directory)
@@ -90,6 +89,12 @@ def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
     except (InputError, msgspec.ValidationError) as problem:
         raise InputError(f"workload '{definition.name}': {problem}") from None
     return parameters
+
+
+def check_data(data: Path | None) -> None:
+    """Refuse a place for measurements that is no folder."""
+    if data is not None and not data.is_dir():
+        raise FileError("is not a folder with data", str(data))
 
 
 def check_free(folder: Path) -> None:
