@@ -146,7 +146,9 @@ def test_the_psoop_cost_prices_the_smallest_subtree_of_each_event(data: st.DataO
         expected += events * (sum(p[b] for b in brokers) + sum(c[ends] for ends in links))
     by_child = [c.get(frozenset((i, parent)), 0) for i, parent in enumerate(tree.parent.tolist())]
     loads, _ = flow(tree, case.arrays())
-    assert psoop_cost(loads, p, by_child) == expected
+    passed = loads["in_links"] + loads["in_clients"]
+    crossed = loads["events_up"] + loads["events_down"]
+    assert psoop_cost(passed, p, crossed, by_child) == expected
 
 
 @given(st.data())

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from gravitate.config.network import Network
 from gravitate.config.script import ServiceTimes
 from gravitate.errors import InputError
-from gravitate.plan.flow import FRAME_BYTES, Tree, rooted
+from gravitate.plan.flow import FRAME_BYTES, Tree, psoop_cost, rooted
 from gravitate.trace import histogram
 
 Floats = NDArray[np.float64]
@@ -337,15 +337,13 @@ def _psoop_cost(network: Network, carried: Carried, terms: Terms) -> float | Non
         if given is not None:
             cost = given.get((one, other), given.get((other, one), math.nan))
         link_costs[one, other] = link_costs[other, one] = cost
-    total = 0.0
-    for index, broker in enumerate(network.brokers):
-        passed = float(carried.in_links[index] + carried.in_clients[index])
-        p = terms.service_ms
-        if terms.processing_costs is not None:
-            p = terms.processing_costs.get(broker.id, math.nan)
-        total += p * passed if passed else 0.0
-    for between, (events, _) in carried.links.items():
-        total += link_costs.get(between, math.nan) * events if events else 0.0
+    p = terms.processing_costs
+    total = psoop_cost(
+        carried.in_links + carried.in_clients,
+        [terms.service_ms if p is None else p.get(b.id, math.nan) for b in network.brokers],
+        [events for events, _ in carried.links.values()],
+        [link_costs.get(between, math.nan) for between in carried.links],
+    )
     return None if math.isnan(total) else total
 
 

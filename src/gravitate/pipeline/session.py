@@ -230,7 +230,6 @@ def _job_settings(options: SparkOptions) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.sources.partitionOverwriteMode": "dynamic",
         # Folders with a few hundred files are listed sooner than a job that lists them starts.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
     }

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from gravitate.errors import FileError, InputError
@@ -204,12 +203,6 @@ class Store:
         if not any(folder.glob("period=*/*.parquet")):
             return spark.createDataFrame([], expected)
         return spark.read.schema(expected).parquet(str(folder)).select(*expected.names)
-
-
-def period_of(period_s: float) -> Any:
-    """The column `period` of rows that have `at_s`; null where that is no time."""
-    periods = F.col("at_s") / F.lit(period_s)
-    return F.when(F.abs(periods) < F.lit(float(PERIODS_MAX)), F.floor(periods).cast("int"))
 
 
 def write_whole(path: Path, what: Any) -> None:

@@ -23,7 +23,7 @@ as counts they are exact to 2**53.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -227,13 +227,19 @@ def flow(tree: Tree, flows: Flows, strategy: str = "S0") -> tuple[Loads, Reached
     return STRATEGIES[strategy](tree, flows)
 
 
-def psoop_cost(loads: Loads, processing_cost: ArrayLike, link_cost: ArrayLike) -> float:
+def psoop_cost(
+    passed: ArrayLike, processing_cost: ArrayLike, crossed: ArrayLike, link_cost: ArrayLike
+) -> float:
     """The cost of all deliveries (spec/3): for each event the processing cost of every broker
     and the cost of every link that it passes.
 
     On primary links these are the brokers and links of the smallest subtree that joins an event's
-    source and targets, so the sum over events is taken broker by broker and link by link.
-    `link_cost` is given for link i, from broker i to its parent."""
-    passed: Any = loads["in_links"] + loads["in_clients"]
-    crossed: Any = loads["events_up"] + loads["events_down"]
-    return float(passed @ np.asarray(processing_cost) + crossed @ np.asarray(link_cost))
+    source and targets, so the sum over events is taken broker by broker (`passed`) and link by
+    link (`crossed`). It is nan when something was passed whose cost is."""
+    return _priced(passed, processing_cost) + _priced(crossed, link_cost)
+
+
+def _priced(events: ArrayLike, cost: ArrayLike) -> float:
+    counts, costs = np.asarray(events, np.float64), np.asarray(cost, np.float64)
+    used = counts > 0
+    return float(counts[used] @ costs[used])

@@ -17,7 +17,6 @@ from gravitate.pipeline.report.words import plot_text
 Trace = dict[str, Any]
 
 INK: Final = "var(--ink)"
-MUTED: Final = "var(--muted)"
 GRID: Final = "var(--grid)"
 SERIES: Final = ("var(--blue)", "var(--orange)", "var(--green)", "var(--purple)")
 """Told apart with every kind of colour vision; the first two are also those of two runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gravitate.pipeline.report.answers.overlay import link_words
 from gravitate.pipeline.report.figures import BrokerFigures, LinkFigures, RunFigures
 from gravitate.pipeline.report.plots import (
     SERIES,
@@ -18,7 +19,7 @@ from gravitate.pipeline.report.plots import (
     reversed_names_axis,
 )
 from gravitate.pipeline.report.section import NamedRuns, Section, Table, captioned
-from gravitate.pipeline.report.words import bandwidth, count, ms, percent, plot_text, rate
+from gravitate.pipeline.report.words import bandwidth, count, ms, percent, rate
 
 BARS_MAX: Final = 60
 """Brokers in a bar chart."""
@@ -223,7 +224,7 @@ def links_plot(runs: NamedRuns) -> list[Plot]:
     for number, (name, run) in enumerate(runs):
         known = {link.between: link for link in run.links}
         found = [known.get(between) for between in order]
-        words = [_link_words(link) if link else "" for link in found]
+        words = [link_words(link) if link else "" for link in found]
         if name:
             rates = [link.rate_msgs_per_s if link else None for link in found]
             traces.append(bars(name, rates, words, SERIES[number], horizontal=True))
@@ -248,16 +249,6 @@ def links_plot(runs: NamedRuns) -> list[Plot]:
 def busiest_links(run: RunFigures) -> list[LinkFigures]:
     ordered = sorted(run.links, key=lambda link: -link.rate_msgs_per_s)
     return ordered[:LINKS_MAX]
-
-
-def _link_words(link: LinkFigures) -> str:
-    one, other = link.between
-    return hover(
-        f"{one} – {other}",
-        (f"{plot_text(one)} → {plot_text(other)}", rate(link.forth_msgs_per_s)),
-        (f"{plot_text(other)} → {plot_text(one)}", rate(link.back_msgs_per_s)),
-        ("bandwidth", bandwidth(link.bytes_per_s)),
-    )
 
 
 def _in_order(run: RunFigures, order: Sequence[str]) -> list[BrokerFigures]:

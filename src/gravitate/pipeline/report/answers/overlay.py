@@ -154,7 +154,7 @@ def _middles(links: Sequence[LinkFigures], places: dict[str, Position]) -> Trace
         "x": [(one[0] + other[0]) / 2 for one, other in ends],
         "y": [(one[1] + other[1]) / 2 for one, other in ends],
         "marker": {"size": 14, "opacity": 0, "color": INK},
-        "hovertext": [_link_words(link) for link in links],
+        "hovertext": [link_words(link) for link in links],
         "hoverinfo": "text",
     }
 
@@ -210,7 +210,7 @@ def _broker_words(broker: BrokerFigures) -> str:
     )
 
 
-def _link_words(link: LinkFigures) -> str:
+def link_words(link: LinkFigures) -> str:
     one, other = link.between
     return hover(
         f"{one} – {other}",
