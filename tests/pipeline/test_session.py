@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -45,7 +46,16 @@ def test_workers_run_this_interpreter(spark: Any) -> None:
 
 
 def test_an_embedded_session_listens_on_loopback_alone(spark: Any) -> None:
-    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+    family = (psutil.Process(), *psutil.Process().children(recursive=True))
+    assert any("java" in process.name() for process in family)
+    listening = {
+        (process.name(), socket_.laddr.ip.removeprefix("::ffff:"))
+        for process in family
+        for socket_ in process.net_connections("inet")
+        if socket_.status == psutil.CONN_LISTEN
+    }
+    assert listening
+    assert {place for _, place in listening} <= {"127.0.0.1", "::1"}, listening
     assert spark.conf.get("spark.ui.enabled") == "false"
 
 
@@ -68,6 +78,18 @@ def test_a_master_that_does_not_answer_is_named(no_session: None) -> None:
         session(SparkOptions(master=f"spark://127.0.0.1:{port}"))
     with pytest.raises(EnvironmentLack, match=rf"sc://127.0.0.1:{port}"):
         session(SparkOptions(remote=f"sc://127.0.0.1:{port}"))
+
+
+def test_a_port_that_is_no_spark_connect_server_is_named(
+    no_session: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ANSWER_S_MAX", 0.5)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"sc://127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(EnvironmentLack, match=f"answers at {address} is no Spark Connect"):
+            session(SparkOptions(remote=address))
 
 
 def test_memory_that_is_not_there_is_refused(no_session: None) -> None:

@@ -119,6 +119,7 @@ def _check(options: SparkOptions) -> None:
         ) from None
     if options.remote:
         _check_answers(options.remote, "sc", 15002)
+        _check_speaks_grpc(options.remote)
     elif options.master.startswith("spark://"):
         _check_answers(options.master, "spark", 7077)
     elif not options.embedded:
@@ -147,6 +148,21 @@ def _check_answers(address: str, scheme: str, usual_port: int) -> None:
         except OSError as problem:
             problems.append(f"{host}:{port}: {problem.strerror or problem}")
     raise EnvironmentLack(f"nobody answers at {address} ({'; '.join(problems)})")
+
+
+def _check_speaks_grpc(address: str) -> None:
+    """Refuse what is no Spark Connect server; Spark itself would try again for minutes."""
+    import grpc
+
+    host, _, parameters = address.removeprefix("sc://").partition("/")
+    if parameters.strip(";"):
+        return  # With a token or a certificate: it is for Spark to find out.
+    host = host if urlsplit(f"//{host}").port else f"{host}:15002"
+    with grpc.insecure_channel(host) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(ANSWER_S_MAX)
+        except grpc.FutureTimeoutError:
+            raise EnvironmentLack(f"what answers at {address} is no Spark Connect server") from None
 
 
 def _check_memory(wanted_gib: float) -> None:
