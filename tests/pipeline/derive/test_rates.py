@@ -68,11 +68,11 @@ def _rates(topics: dict[str, dict[int, int]]) -> list[dict[str, Any]]:
     """The rows of topics with so many publications in these periods of one second."""
     last = max(max(counts) for counts in topics.values())
     rows = [
-        {"period": period, "topic": topic, "publications": count, "last": last}
+        {"period": period, "topic": topic, "publications": count}
         for topic, counts in sorted(topics.items())
         for period, count in sorted(counts.items())
     ]
-    batches = list(_smoothed(iter(pa.Table.from_pylist(rows).to_batches()), 1.0, WEIGHT))
+    batches = list(_smoothed(iter(pa.Table.from_pylist(rows).to_batches()), last, 1.0, WEIGHT))
     return pa.Table.from_batches(batches).to_pylist()
 
 

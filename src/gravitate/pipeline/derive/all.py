@@ -4,7 +4,8 @@
     derive(spark, store, {12, 13})        # what changes when rows of these periods came in
 
 The steps themselves (`publisher_profiles`, `broker_load`, ...) are functions from DataFrames to
-DataFrames and know nothing of stores. Owns which table is made from which, and which periods of it
+DataFrames and know nothing of stores; what they start from are summaries that tasks make of trace
+files (`scanning`). Owns which table is made from which, and which periods of it
 depend on the periods that changed.
 """
 
@@ -13,21 +14,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from pyspark.sql import functions as F
+
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
+from gravitate.pipeline.derive.scanning import Summary, summarised
 from gravitate.pipeline.derive.writing import finish, replace
 from gravitate.pipeline.store import Store
+
+TASKS_MAX: Final = 1000
 
 Periods = Collection[int] | None
 """Numbers of periods; None means all."""
 
-_FROM_TRACES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "publisher_profiles": ("hops", profiles.publisher_profiles),
-    "broker_load": ("hops", loads.broker_load),
-    "link_load": ("links", loads.link_load),
-    "delays": ("deliveries", delays.delays),
-    "yield": ("hops", loads.yields),
+_FROM_TRACES: Final[dict[str, tuple[Summary, Callable[[Any], Any]]]] = {
+    "publisher_profiles": (profiles.PROFILES, profiles.publisher_profiles),
+    "broker_load": (loads.BROKER_LOADS, loads.broker_load),
+    "link_load": (loads.LINK_LOADS, loads.link_load),
+    "delays": (delays.DELAYS, delays.delays),
+    "yield": (loads.YIELDS, loads.yields),
 }
 """Tables whose rows of a period follow from the trace rows of that period."""
 
@@ -52,33 +58,40 @@ def derive_table(spark: Any, store: Store, table: str, periods: Periods = None) 
     elif table == "topic_rates":
         _derive_rates(spark, store, periods)
     else:
-        source, step = _FROM_TRACES[table]
-        replace(step(_traces(spark, store, source, periods)), store, table, periods)
+        summary, step = _FROM_TRACES[table]
+        replace(step(_summaries(spark, store, summary, periods)), store, table, periods)
 
 
 def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
     period_s = store.manifest().period_s
-    known = store.derived(spark, "publisher_profiles")
-    if periods is not None:
+    if periods is None:
+        known = store.derived(spark, "publisher_profiles")
+    else:
         # What came to a broker in one period may change what others had in common with it in
         # the periods around, and these depend on those around them.
         periods = widened(periods, interest.reach(period_s))
-        known = known.where(is_one_of(interest.needed(periods, period_s)))
+        needed = interest.needed(periods, period_s)
+        known = store.derived(spark, "publisher_profiles", needed).where(is_one_of(needed))
     rows = interest.common_interest(known, period_s, periods)
     replace(rows, store, "common_interest", periods)
 
 
 def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:
-    counts = rates.topic_counts(_traces(spark, store, "publications", periods))
+    counts = rates.topic_counts(_summaries(spark, store, rates.TOPIC_COUNTS, periods))
     if periods is not None:
         known = store.derived(spark, "topic_rates").where("publications > 0")
         others = known.where(~is_one_of(periods))
         counts = counts.unionByName(others.select("period", "topic", "publications"))
-    rows = rates.topic_rates(counts, store.manifest().period_s)
+    counts = counts.persist()
+    last = counts.agg(F.max("period")).first()[0]
+    rows = rates.topic_rates(counts, last or 0, store.manifest().period_s)
     replace(rows, store, "topic_rates", None)
+    counts.unpersist()
 
 
-def _traces(spark: Any, store: Store, table: str, periods: Periods) -> Any:
-    """The rows of a trace table in the given periods."""
-    rows = store.traces(spark, table, periods)
-    return rows if periods is None else rows.where(is_one_of(periods))
+def _summaries(spark: Any, store: Store, summary: Summary, periods: Periods) -> Any:
+    """What tasks make of the trace rows of the given periods, a task a file."""
+    files = [str(file.absolute()) for file in store.files(summary.table, periods)]
+    tasks = min(max(len(files), 1), TASKS_MAX)
+    wanted = None if periods is None else set(periods)
+    return summarised(spark.range(0, len(files), 1, tasks), files, summary, wanted)

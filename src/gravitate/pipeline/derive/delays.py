@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
-from gravitate.trace.histogram import BUCKETS, DELAY_S_MIN, RATIO
+from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
+from gravitate.pipeline.derive.scanning import Summary, together
+from gravitate.trace.histogram import bucket_of
 
 
-def delays(deliveries: Any) -> Any:
-    """`schemas.DELAYS` from deliveries."""
+def delays(summaries: Any) -> Any:
+    """`schemas.DELAYS` from `DELAYS`."""
     return (
-        deliveries.groupBy("period", "broker", "hops", bucket(F.col("delay_s")).alias("bucket"))
+        together(summaries, "period")
+        .groupBy("period", "broker", "hops", "bucket")
         .agg(
-            F.count(F.lit(1)).alias("deliveries"),
-            F.sum("delay_s").alias("delay_s_sum"),
-            F.max("delay_s").alias("delay_s_max"),
+            F.sum("deliveries").alias("deliveries"),
+            F.sum("delay_s_sum").alias("delay_s_sum"),
+            F.max("delay_s_max").alias("delay_s_max"),
         )
-        .withColumn("hops", F.col("hops").cast("int"))
         .select(*schemas.DELAYS.names)
     )
 
 
-def bucket(delay_s: Any) -> Any:
-    """The class of a delay, as `trace.histogram.bucket_of` has it."""
-    steps = F.floor(F.log(delay_s / F.lit(DELAY_S_MIN)) / F.lit(math.log(RATIO))) + 1
-    return (
-        F.when(delay_s < F.lit(DELAY_S_MIN), 0)
-        .otherwise(F.least(F.greatest(steps, F.lit(0)), F.lit(BUCKETS - 1)))
-        .cast("int")
+def _delays(rows: pa.Table) -> pa.Table:
+    brokers, broker = codes(rows["broker"])
+    delay_s = numbers(rows["delay_s"])
+    hops = numbers(rows["hops"]).astype(np.int32)
+    groups = Groups(numbers(rows["period"]), broker, hops, bucket_of(delay_s))
+    return pa.table(
+        {
+            "period": groups.keys[0],
+            "broker": texts(brokers, groups.keys[1]),
+            "hops": groups.keys[2],
+            "bucket": groups.keys[3],
+            "deliveries": groups.counts(),
+            "delay_s_sum": groups.sums(delay_s),
+            "delay_s_max": groups.maxima(delay_s),
+        }
     )
+
+
+DELAYS: Final = Summary(
+    "deliveries",
+    ("broker", "hops", "delay_s"),
+    _delays,
+    "period int, broker string, hops int, bucket int, deliveries long, delay_s_sum double, "
+    "delay_s_max double",
+)

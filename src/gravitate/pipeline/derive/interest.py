@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape, Ints, Vectors, Words, shared_events
+from gravitate.pipeline.derive.grouping import codes
 from gravitate.pipeline.derive.periods import is_one_of
 from gravitate.trace.sampling import publisher_hash
 
@@ -117,7 +117,7 @@ def _counted(
 def span_interest(rows: pa.Table, periods: range, margin: int, shape: FilterShape) -> pa.Table:
     """Rows of `schemas.COMMON_INTEREST` of the given periods, from profiles of these and of
     `margin` periods around."""
-    names, broker = _encoded(rows, "broker")
+    names, broker = codes(rows["broker"])
     base, number, word = _words(rows)
     bits = rows.column("bits").to_numpy().view(np.uint64)
     period = rows.column("period").to_numpy()
@@ -130,7 +130,7 @@ def span_interest(rows: pa.Table, periods: range, margin: int, shape: FilterShap
         np.bitwise_or.at(seen, word[is_own], bits[is_own])
         shared = np.where(is_own, bits, bits & seen[word])
         near = (np.abs(period - now) <= margin) & (shared != 0)
-        vectors = Vectors(base, number, word, broker, shared, is_own).select(near)
+        vectors = Vectors(base, number, word, broker.astype(np.int64), shared, is_own).select(near)
         events, found = shared_events(vectors, len(names), shape)
         one, other = np.nonzero(found)
         made.append(
@@ -151,7 +151,7 @@ def span_interest(rows: pa.Table, periods: range, margin: int, shape: FilterShap
 def _words(rows: pa.Table) -> tuple[Words, Ints, Ints]:
     """The words that rows are about: the hash of the publisher and the number of each, and for
     each row the position of its word."""
-    names, publisher = _encoded(rows, "publisher")
+    names, publisher = codes(rows["publisher"])
     incarnation = rows.column("incarnation").to_numpy()
     number = rows.column("word").to_numpy()
     order = np.lexsort((number, incarnation, publisher))
@@ -162,14 +162,9 @@ def _words(rows: pa.Table) -> tuple[Words, Ints, Ints]:
     word = np.empty(len(order), dtype=np.int64)
     word[order] = np.cumsum(new)
     firsts = np.append(0, np.flatnonzero(new)) if len(order) else np.flatnonzero(new)
-    publisher, incarnation, number = (column[firsts] for column in sorted_columns)
+    publishers, incarnations, numbers = (column[firsts].tolist() for column in sorted_columns)
     texts = names.to_pylist()
-    lives = list(zip(publisher.tolist(), incarnation.tolist(), strict=True))
+    lives = list(zip(publishers, incarnations, strict=True))
     hashes = {life: publisher_hash(texts[life[0]], life[1]) for life in set(lives)}
-    return np.array([hashes[life] for life in lives], dtype=np.uint64), number, word
-
-
-def _encoded(rows: pa.Table, column: str) -> tuple[pa.Array, Ints]:
-    """The distinct values of a column of texts, and for each row the position of its own."""
-    encoded = pc.dictionary_encode(rows.column(column).combine_chunks())
-    return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    bases = np.array([hashes[life] for life in lives], dtype=np.uint64)
+    return bases, np.array(numbers, dtype=np.int64), word

@@ -6,54 +6,110 @@ unless it is the event's first; an arrival over a link is useful when a local se
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
+from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
+from gravitate.pipeline.derive.scanning import Summary, together
 
 
-def broker_load(hops: Any) -> Any:
-    """`schemas.BROKER_LOAD` from hops."""
-    in_links = F.count("came_from")
-    return (
-        hops.groupBy("period", "broker")
-        .agg(
-            in_links.alias("in_links"),
-            (F.count(F.lit(1)) - in_links).alias("in_clients"),
-            F.sum(F.size("links").cast("long")).alias("out_links"),
-            F.sum("local_deliveries").alias("out_clients"),
-        )
-        .select(*schemas.BROKER_LOAD.names)
+def broker_load(summaries: Any) -> Any:
+    """`schemas.BROKER_LOAD` from `BROKER_LOADS`."""
+    return _summed(summaries, schemas.BROKER_LOAD.names, keys=2)
+
+
+def yields(summaries: Any) -> Any:
+    """`schemas.YIELD` from `YIELDS`; a broker that got nothing over links has no row."""
+    return _summed(summaries, schemas.YIELD.names, keys=2)
+
+
+def link_load(summaries: Any) -> Any:
+    """`schemas.LINK_LOAD` from `LINK_LOADS`.
+
+    A link row counts what was sent since the one before, in the period in which it was written."""
+    return _summed(summaries, schemas.LINK_LOAD.names, keys=3)
+
+
+def _summed(summaries: Any, names: list[str], keys: int) -> Any:
+    sums = (F.sum(name).alias(name) for name in names[keys:])
+    return together(summaries, "period").groupBy(*names[:keys]).agg(*sums).select(*names)
+
+
+# --- in tasks -------------------------------------------------------------------------------------
+
+
+def _broker_loads(rows: pa.Table) -> pa.Table:
+    brokers, broker = codes(rows["broker"])
+    groups = Groups(numbers(rows["period"]), broker)
+    came = np.asarray(rows["came_from"].is_valid())
+    return pa.table(
+        {
+            "period": groups.keys[0],
+            "broker": texts(brokers, groups.keys[1]),
+            "in_links": groups.counts(came),
+            "in_clients": groups.counts(~came),
+            "out_links": groups.int_sums(numbers(pc.list_value_length(rows["links"]))),
+            "out_clients": groups.int_sums(numbers(rows["local_deliveries"])),
+        }
     )
 
 
-def yields(hops: Any) -> Any:
-    """`schemas.YIELD` from hops; a broker that got nothing over links has no row."""
-    arrivals = F.count(F.lit(1))
-    useful = F.count(F.when(F.col("local_deliveries") > 0, 1))
-    return (
-        hops.where(F.col("came_from").isNotNull())
-        .groupBy("period", "broker")
-        .agg(
-            arrivals.alias("arrivals"),
-            useful.alias("useful"),
-            (arrivals - useful).alias("pure_forwarders"),
-        )
-        .select(*schemas.YIELD.names)
+def _yields(rows: pa.Table) -> pa.Table:
+    brokers, broker = codes(rows["broker"])
+    groups = Groups(numbers(rows["period"]), broker)
+    came = np.asarray(rows["came_from"].is_valid())
+    arrivals = groups.counts(came)
+    useful = groups.counts(came & (numbers(rows["local_deliveries"]) > 0))
+    summary = pa.table(
+        {
+            "period": groups.keys[0],
+            "broker": texts(brokers, groups.keys[1]),
+            "arrivals": arrivals,
+            "useful": useful,
+            "pure_forwarders": arrivals - useful,
+        }
+    )
+    return summary.filter(pa.array(arrivals > 0))
+
+
+def _link_loads(rows: pa.Table) -> pa.Table:
+    (brokers, broker), (peers, peer) = codes(rows["broker"]), codes(rows["peer"])
+    groups = Groups(numbers(rows["period"]), broker, peer)
+    measured = np.asarray(rows["rtt_s"].is_valid())
+    return pa.table(
+        {
+            "period": groups.keys[0],
+            "broker": texts(brokers, groups.keys[1]),
+            "peer": texts(peers, groups.keys[2]),
+            "events": groups.int_sums(numbers(rows["events"])),
+            "size_bytes": groups.int_sums(numbers(rows["size_bytes"])),
+            "rtt_s_sum": groups.sums(numbers(rows["rtt_s"].fill_null(0.0))),
+            "rtt_count": groups.counts(measured),
+        }
     )
 
 
-def link_load(links: Any) -> Any:
-    """`schemas.LINK_LOAD` from link rows, each of which counts what was sent since the one before.
-
-    A row's count belongs to the period in which the row was written."""
-    return (
-        links.groupBy("period", "broker", "peer")
-        .agg(
-            F.sum("events").alias("events"),
-            F.sum("size_bytes").alias("size_bytes"),
-            F.avg("rtt_s").alias("rtt_s_mean"),
-        )
-        .select(*schemas.LINK_LOAD.names)
-    )
+BROKER_LOADS: Final = Summary(
+    "hops",
+    ("broker", "came_from", "local_deliveries", "links"),
+    _broker_loads,
+    "period int, broker string, in_links long, in_clients long, out_links long, out_clients long",
+)
+YIELDS: Final = Summary(
+    "hops",
+    ("broker", "came_from", "local_deliveries"),
+    _yields,
+    "period int, broker string, arrivals long, useful long, pure_forwarders long",
+)
+LINK_LOADS: Final = Summary(
+    "links",
+    ("broker", "peer", "events", "size_bytes", "rtt_s"),
+    _link_loads,
+    "period int, broker string, peer string, events long, size_bytes long, "
+    "rtt_s_sum double, rtt_count long",
+)

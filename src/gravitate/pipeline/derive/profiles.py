@@ -8,27 +8,56 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
+from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
+from gravitate.pipeline.derive.scanning import Summary, together
 
-WORD: Final = ("publisher", "incarnation", "word")
-"""The columns that name one word of the bit vectors of a publisher."""
+WORD_SHIFT: Final = schemas.BITS_PER_WORD.bit_length() - 1
 
-_SHIFT: Final = schemas.BITS_PER_WORD.bit_length() - 1
+_KEYS: Final = ("period", "publisher", "incarnation", "broker", "word")
 
 
-def publisher_profiles(hops: Any) -> Any:
-    """`schemas.PUBLISHER_PROFILES` from hops: brokers where an event matched a local session."""
-    position = F.col("counter").bitwiseAND(F.lit(schemas.BITS_PER_WORD - 1)).cast("int")
-    bit = F.call_function("shiftleft", F.lit(1).cast("long"), position)
+def publisher_profiles(summaries: Any) -> Any:
+    """`schemas.PUBLISHER_PROFILES` from `PROFILES`."""
     return (
-        hops.where(F.col("local_deliveries") > 0)
-        .withColumn("word", F.shiftright("counter", _SHIFT))
-        .groupBy("period", "broker", *WORD)
-        .agg(
-            F.bit_or(bit).alias("bits"),
-            F.sum("local_deliveries").alias("deliveries"),
-        )
+        together(summaries, "period")
+        .groupBy(*_KEYS)
+        .agg(F.bit_or("bits").alias("bits"), F.sum("deliveries").alias("deliveries"))
         .select(*schemas.PUBLISHER_PROFILES.names)
     )
+
+
+def _profiles(rows: pa.Table) -> pa.Table:
+    """Rows of brokers where an event matched a local session."""
+    rows = rows.filter(pc.greater(rows["local_deliveries"], 0))
+    (brokers, broker), (publishers, publisher) = codes(rows["broker"]), codes(rows["publisher"])
+    incarnation, counter = numbers(rows["incarnation"]), numbers(rows["counter"])
+    word = counter >> WORD_SHIFT
+    groups = Groups(numbers(rows["period"]), broker, publisher, incarnation, word)
+    bit = (counter & (schemas.BITS_PER_WORD - 1)).astype(np.uint64)
+    bits = groups.disjunctions(np.uint64(1) << bit)
+    return pa.table(
+        {
+            "period": groups.keys[0],
+            "publisher": texts(publishers, groups.keys[2]),
+            "incarnation": groups.keys[3],
+            "broker": texts(brokers, groups.keys[1]),
+            "word": groups.keys[4],
+            "bits": bits.view(np.int64),
+            "deliveries": groups.int_sums(numbers(rows["local_deliveries"])),
+        }
+    )
+
+
+PROFILES: Final = Summary(
+    "hops",
+    ("publisher", "incarnation", "counter", "broker", "local_deliveries"),
+    _profiles,
+    "period int, publisher string, incarnation long, broker string, word long, bits long, "
+    "deliveries long",
+)

@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
+from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
+from gravitate.pipeline.derive.scanning import Summary, together
 
 WEIGHT: Final = 0.3
 FORGOTTEN_PERIODS: Final = 100
@@ -33,27 +35,27 @@ FORGOTTEN_PERIODS: Final = 100
 _ROWS_PER_BATCH: Final = 65_536
 
 
-def topic_counts(publications: Any) -> Any:
-    """Publications of each period and topic: what rates are made from."""
-    return publications.groupBy("period", F.coalesce("topic", F.lit("")).alias("topic")).agg(
-        F.count(F.lit(1)).alias("publications")
+def topic_counts(summaries: Any) -> Any:
+    """Publications of each period and topic, from `TOPIC_COUNTS`."""
+    return (
+        together(summaries, "topic")
+        .groupBy("period", "topic")
+        .agg(F.sum("publications").alias("publications"))
     )
 
 
-def topic_rates(counts: Any, period_s: float, weight: float = WEIGHT) -> Any:
-    """`schemas.TOPIC_RATES` from the counts of all periods."""
-    last = counts.agg(F.max("period").alias("last"))
+def topic_rates(counts: Any, last: int, period_s: float, weight: float = WEIGHT) -> Any:
+    """`schemas.TOPIC_RATES` from the counts of all periods, the last of which is `last`."""
+    smooth = partial(_smoothed, last=last, period_s=period_s, weight=weight)
     return (
-        counts.crossJoin(F.broadcast(last))
-        .select("period", "topic", "publications", "last")
-        .repartition("topic")
+        together(counts, "topic")
         .sortWithinPartitions("topic", "period")
-        .mapInArrow(partial(_smoothed, period_s=period_s, weight=weight), schemas.TOPIC_RATES)
+        .mapInArrow(smooth, schemas.TOPIC_RATES)
     )
 
 
 def _smoothed(
-    batches: Iterator[pa.RecordBatch], period_s: float, weight: float
+    batches: Iterator[pa.RecordBatch], last: int, period_s: float, weight: float
 ) -> Iterator[pa.RecordBatch]:
     """Rows of whole topics, sorted by topic and period; out come these periods and those between.
 
@@ -63,15 +65,14 @@ def _smoothed(
     if not sum(batch.num_rows for batch in found):
         return
     rows = pa.Table.from_batches(found).combine_chunks()
-    topics = rows.column("topic").combine_chunks().dictionary_encode()
-    codes = topics.indices.to_numpy()
+    topics, topic = codes(rows.column("topic"))
     periods = rows.column("period").to_numpy().astype(np.int64)
-    is_first = np.diff(codes, prepend=-1) != 0
+    is_first = np.diff(topic, prepend=-1) != 0
     is_after_silence = ~is_first & (np.diff(periods, prepend=0) - 1 > FORGOTTEN_PERIODS)
     starts = np.flatnonzero(is_first | is_after_silence)
     firsts = periods[starts] - is_after_silence[starts]
     lasts = periods[np.append(starts[1:], len(periods)) - 1] + FORGOTTEN_PERIODS
-    lengths = np.minimum(lasts, int(rows.column("last")[0].as_py())) - firsts + 1
+    lengths = np.minimum(lasts, last) - firsts + 1
     offsets = np.cumsum(lengths) - lengths
     series = np.repeat(np.arange(len(starts)), lengths)
     row_series = np.cumsum(is_first | is_after_silence) - 1
@@ -81,7 +82,7 @@ def _smoothed(
     made = pa.table(
         [
             pa.array((np.arange(len(series)) - offsets[series] + firsts[series]).astype(np.int32)),
-            topics.take(pa.array(starts)).take(pa.array(series)).cast(pa.string()),
+            texts(topics, topic[starts][series]),
             pa.array(publications),
             pa.array(rates),
             pa.array(exponential_filter(rates, offsets, lengths, weight)),
@@ -89,6 +90,23 @@ def _smoothed(
         names=schemas.TOPIC_RATES.names,
     )
     yield from made.to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+
+def _topic_counts(rows: pa.Table) -> pa.Table:
+    topics, topic = codes(rows["topic"])
+    groups = Groups(numbers(rows["period"]), topic)
+    return pa.table(
+        {
+            "period": groups.keys[0],
+            "topic": texts(topics, groups.keys[1]).fill_null(""),
+            "publications": groups.counts(),
+        }
+    )
+
+
+TOPIC_COUNTS: Final = Summary(
+    "publications", ("topic",), _topic_counts, "period int, topic string, publications long"
+)
 
 
 def exponential_filter(
