@@ -65,6 +65,15 @@ def test_a_store_without_all_its_tables_is_refused(
         measured.check(store)
 
 
+def test_every_round_trip_counts_once_in_the_mean_of_a_link(spark: Any) -> None:
+    """Whatever period it was measured in, and however many were."""
+    rows = [(0, "b1", "b2", 5, 50, 0.9, 9), (1, "b1", "b2", 1, 10, 0.2, 1)]
+    rows.append((0, "b2", "b1", 0, 0, 0.0, 0))
+    found = measured._links(spark.createDataFrame(rows, schemas.LINK_LOAD))
+    assert found["b1", "b2"] == measured.LinkCounts(6.0, 60.0, pytest.approx(0.11))
+    assert found["b2", "b1"].rtt_s_mean is None
+
+
 def test_a_store_with_all_its_tables_is_accepted(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(StoreManifest(network="", clock="virtual", taken_through=3, derived_through=3))

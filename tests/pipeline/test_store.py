@@ -81,6 +81,22 @@ def test_of_batches_without_the_periods_asked_for_no_file_is_opened(
         store.traces(spark, "links", {9})
 
 
+def test_a_derived_file_with_other_columns_is_refused_by_name(run: Path, spark: object) -> None:
+    store = Store.of_run(run)
+    store.create(run)
+    row = {"broker": "b1", "peer": "b2", "events": 1, "size_bytes": 1}
+    for period, round_trips in ((3, {"rtt_s_mean": 0.1}), (4, {"rtt_s_sum": 0.1, "rtt_count": 1})):
+        folder = store.directory / "derived" / "link_load" / f"period={period}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist([row | round_trips]), folder / "part-00000.parquet")
+    reason = r"period=3/part-00000\.parquet: column 'rtt_s_sum' of table 'link_load' is missing"
+    with pytest.raises(FileError, match=reason):
+        store.derived(spark, "link_load")
+    (found,) = store.derived(spark, "link_load", {4, 5}).where("period = 4").collect()
+    assert (found["period"], found["rtt_count"]) == (4, 1)
+    assert store.derived(spark, "link_load", {5}).isEmpty()
+
+
 def test_tables_without_rows_are_empty(run: Path, spark: object) -> None:
     store = Store.of_run(run)
     store.create(run)

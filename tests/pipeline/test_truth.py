@@ -15,6 +15,7 @@ from gravitate.config import network
 from gravitate.config.script import Script, expected
 from gravitate.config.workload_tables import BROKERS
 from gravitate.errors import FileError
+from gravitate.pipeline import schemas
 from gravitate.pipeline.ingest import ingest
 from gravitate.pipeline.measured import evaluate_run
 from gravitate.pipeline.metrics import Terms
@@ -73,6 +74,8 @@ def test_deliveries_that_are_missing_unexpected_or_doubled_are_found(
     assert counts.publications == len(script.publications)
     assert counts.subscriptions == sum(len(client.subscriptions) for client in script.clients)
     written = spark.read.parquet(str(tmp_path / "out" / "judged"))
+    for file in (tmp_path / "out" / "judged").glob("*.parquet"):
+        schemas.check_file(file, "judged", schemas.JUDGED)
     assert written.where("verdict = 'missing'").count() == 2
     assert spark.read.parquet(str(tmp_path / "out" / "matches")).count() == wanted
 

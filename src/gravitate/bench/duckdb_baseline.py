@@ -66,7 +66,8 @@ QUERIES: Final = {
     FROM hops GROUP BY ALL""",
     "link_load": """
     SELECT period, broker, peer, sum(events)::BIGINT AS events,
-           sum(size_bytes)::BIGINT AS size_bytes, avg(rtt_s) AS rtt_s_mean
+           sum(size_bytes)::BIGINT AS size_bytes, coalesce(sum(rtt_s), 0) AS rtt_s_sum,
+           count(rtt_s) AS rtt_count
     FROM links GROUP BY ALL""",
     "delays": f"""
     SELECT period, broker, hops::INTEGER AS hops,
@@ -88,7 +89,13 @@ SUMS: Final = {
     "common_interest": ("count(*) FILTER (events > 0)", "sum(events)"),
     "topic_rates": ("count(*)", "sum(publications)", "sum(rate_smoothed_msgs_per_s)"),
     "broker_load": ("count(*)", "sum(in_links)", "sum(in_clients)", "sum(out_links * in_links)"),
-    "link_load": ("count(*)", "sum(events)", "sum(size_bytes)", "sum(rtt_s_mean)"),
+    "link_load": (
+        "count(*)",
+        "sum(events)",
+        "sum(size_bytes)",
+        "sum(rtt_s_sum)",
+        "sum(rtt_count)",
+    ),
     "delays": ("sum(deliveries)", "sum(delay_s_sum)", "max(delay_s_max)"),
     "yield": ("count(*)", "sum(arrivals)", "sum(useful)", "sum(pure_forwarders)"),
 }

@@ -232,11 +232,13 @@ def _brokers(spark: Any, store: Store, scale: float) -> dict[str, BrokerCounts]:
 
 def _links(load: Any) -> dict[Link, LinkCounts]:
     rows = load.groupBy("broker", "peer").agg(
-        *sums("events", "size_bytes"), F.avg("rtt_s_mean").alias("rtt_s")
+        *sums("events", "size_bytes", "rtt_s_sum", "rtt_count")
     )
     return {
         (row["broker"], row["peer"]): LinkCounts(
-            float(row["events"]), float(row["size_bytes"]), row["rtt_s"]
+            float(row["events"]),
+            float(row["size_bytes"]),
+            row["rtt_s_sum"] / row["rtt_count"] if row["rtt_count"] else None,
         )
         for row in rows.collect()
     }

@@ -5,9 +5,13 @@ Trace tables and workload tables are defined as Arrow schemas where they are wri
 evaluations are defined here.
 
 Derived tables have a row for each *period* (`period_s` of the store, 60 s by default) and key,
-and they merge: a total is the sum over periods (for `bits` the disjunction), so that what
-arrives late changes its own period alone. Counts are of traced events; the store's sampling rate
-tells how many there really were.
+and counts and sums of them merge: a total is the sum over periods, for `bits` the disjunction,
+for a `_max` the maximum. Rates are of their own period and do not merge.
+
+What arrives late changes its own period alone, with two exceptions: in `topic_rates` the smoothed
+rates of all later periods, in `common_interest` the periods within an event's longest travel
+(`derive.interest.reach`). Counts are of traced events; the store's sampling rate tells how many
+there really were.
 """
 
 from __future__ import annotations
@@ -120,7 +124,8 @@ LINK_LOAD: Final = StructType(
         _column("peer", StringType(), "receiving broker"),
         _column("events", LongType(), "events sent; all, not those of the sample"),
         _column("size_bytes", LongType(), "their weight"),
-        _column("rtt_s_mean", DoubleType(), "mean round trip; null when never measured", True),
+        _column("rtt_s_sum", DoubleType(), "measured round trips summed"),
+        _column("rtt_count", LongType(), "how many were measured"),
     ]
 )
 """What links carry, one row a direction."""
@@ -130,7 +135,7 @@ DELAYS: Final = StructType(
         _PERIOD,
         _column("broker", StringType(), "delivering broker"),
         _column("hops", IntegerType(), "links between publisher's and subscriber's broker"),
-        _column("bucket", IntegerType(), "delay class; see `derive.delays`"),
+        _column("bucket", IntegerType(), "delay class; see `trace.histogram`"),
         _column("deliveries", LongType(), "deliveries in it"),
         _column("delay_s_sum", DoubleType(), "their delays summed"),
         _column("delay_s_max", DoubleType(), "the longest of them"),
@@ -168,6 +173,15 @@ MATCHES: Final = StructType(
     [*_PUBLICATION, _column("subscriber", StringType(), "client id of a subscriber it matches")]
 )
 """Who must get which publication of a workload; each pair once."""
+
+JUDGED: Final = StructType(
+    [
+        *MATCHES.fields,
+        _column("times", LongType(), "how often it was delivered to the subscriber"),
+        _column("verdict", StringType(), "right, missing, unexpected or doubled"),
+    ]
+)
+"""What became of each pair that had to be delivered or was."""
 
 SUBSCRIPTION_MATCHES: Final = StructType(
     [

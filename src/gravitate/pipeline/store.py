@@ -196,11 +196,17 @@ class Store:
         no file is opened, the rows of the others are to be chosen from."""
         return schemas.read(spark, list(self.files(table, periods)), table, STORED[table])
 
-    def derived(self, spark: Any, table: str) -> Any:
-        """All rows of a derived table."""
+    def derived(self, spark: Any, table: str, periods: Collection[int] | None = None) -> Any:
+        """All rows of a derived table; files of other `periods` are not checked, and rows of
+        these are to be chosen from it."""
         expected = schemas.DERIVED[table]
         folder = self.directory / "derived" / table
-        if not any(folder.glob("period=*/*.parquet")):
+        wanted = ["*"] if periods is None else periods
+        files = [file for period in wanted for file in folder.glob(f"period={period}/*.parquet")]
+        columns = StructType([field for field in expected.fields if field.name != "period"])
+        for file in files:
+            schemas.check_file(file, table, columns)
+        if not files:
             return spark.createDataFrame([], expected)
         return spark.read.schema(expected).parquet(str(folder)).select(*expected.names)
 

@@ -26,6 +26,10 @@ from gravitate.trace import reader
 
 PAIR: Final = ("publisher", "number", "subscriber")
 RIGHT, MISSING, UNEXPECTED, DOUBLED = "right", "missing", "unexpected", "doubled"
+_WRITTEN: Final = {
+    "judged": schemas.JUDGED,
+    "subscription_matches": schemas.SUBSCRIPTION_MATCHES,
+}
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +87,7 @@ def match(
         matches(publications, subscriptions, cut).write.parquet(str(out / "matches"))
         for name, table in tables.items():
             table.write.parquet(str(out / name))
-            tables[name] = spark.read.parquet(str(out / name))
+            tables[name] = spark.read.schema(_WRITTEN[name]).parquet(str(out / name))
     counts = counts_of(
         load_manifest(workload).workload, rows["publications"], tables["subscription_matches"]
     )
@@ -139,8 +143,8 @@ def run_tables(spark: Any, run: str | Path) -> tuple[Any, Any]:
 
 
 def judged(expected: Any, deliveries: Any) -> Any:
-    """Every pair of a publication and a subscriber that was expected or delivered, how often it
-    was delivered, and a verdict: right, missing, unexpected or doubled."""
+    """`schemas.JUDGED` from the pairs of a publication and a subscriber that were expected, and
+    what was delivered."""
     came = deliveries.groupBy(
         "publisher", F.col("counter").alias("number"), F.col("session").alias("subscriber")
     ).agg(F.count(F.lit(1)).alias("times"))
@@ -152,8 +156,10 @@ def judged(expected: Any, deliveries: Any) -> Any:
         .when(times > 1, DOUBLED)
         .otherwise(RIGHT)
     )
-    return asked.join(came, list(PAIR), "full_outer").select(
-        *PAIR, times.alias("times"), verdict.alias("verdict")
+    found = asked.join(came, list(PAIR), "full_outer")
+    found = found.withColumns({"times": times, "verdict": verdict})
+    return found.select(
+        *(F.col(field.name).cast(field.dataType) for field in schemas.JUDGED.fields)
     )
 
 

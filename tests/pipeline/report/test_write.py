@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.report.samples import run_figures, trace_scenario
 
 from gravitate.errors import FileError
+from gravitate.pipeline import arrivals
+from gravitate.pipeline.arrivals import Arrivals
+from gravitate.pipeline.ingest import open_store
 from gravitate.pipeline.report import write
 from gravitate.pipeline.report.figures import RunFigures
-from gravitate.pipeline.report.write import make_report, period_s_for, write_page, write_report
-from gravitate.pipeline.store import Store, StoreManifest
+from gravitate.pipeline.report.write import (
+    files_not_taken,
+    make_report,
+    period_s_for,
+    write_page,
+    write_report,
+)
+from gravitate.pipeline.store import BatchRecord, Store, StoreManifest
+from gravitate.trace import reader
 from gravitate.trace.manifest import RunManifest
 
 MANIFEST = RunManifest(network="", clock="virtual")
@@ -77,6 +89,21 @@ def test_two_runs_are_compared_from_the_first_to_the_second(steps: Steps, tmp_pa
     medians = next(one for one in report.differences if one.metric == "delay_ms_p50")
     assert (medians.first, medians.second, medians.verdict) == (40.0, 20.0, "better")
     assert "before → after" in out.read_text()
+
+
+def test_files_that_are_not_taken_are_counted_by_their_names(tmp_path: Path) -> None:
+    trace_scenario(tmp_path)
+    store = open_store(tmp_path)
+    taken = reader.files(tmp_path, "hops")[0]
+    Arrivals(tmp_path, store).note_new()
+    assert files_not_taken(tmp_path) > 0
+    store.record(0, BatchRecord(files=len(arrivals.noted(store, 0)), rows={}, periods=()))
+    assert files_not_taken(tmp_path) == 0
+    # Taken and refused since: one file, known twice.
+    pq.write_table(pq.read_table(taken).slice(0, 1), taken)
+    assert len(Arrivals(tmp_path, store).note_new()) == 1
+    shutil.copy(taken, taken.with_name("part-new-00000.parquet"))
+    assert files_not_taken(tmp_path) == 1
 
 
 def test_a_folder_without_a_run_is_refused(steps: Steps, tmp_path: Path) -> None:

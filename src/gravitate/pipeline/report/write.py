@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from gravitate import __version__
 from gravitate.errors import FileError
+from gravitate.pipeline import arrivals
 from gravitate.pipeline.ingest import ingest
 from gravitate.pipeline.report import metrics
 from gravitate.pipeline.report.figures import Report, RunFigures
@@ -94,9 +95,12 @@ def files_not_taken(run: Path) -> int:
     """How many trace files of `run` its store does not know."""
     if not (run / run_manifest.NAME).exists():
         return 0
-    manifest = Store.of_run(run).manifest()
-    there = sum(len(reader.files(run, table)) for table in TABLES)
-    return max(0, there - manifest.files - len(manifest.quarantined))
+    store = Store.of_run(run)
+    known = {file.file for file in store.manifest().quarantined}
+    for number in store.batches():
+        known |= arrivals.noted(store, number).keys()
+    there = {f"{table}/{path.name}" for table in TABLES for path in reader.files(run, table)}
+    return len(there - known)
 
 
 def _figures(spark: Any, run: Path, tell: Tell) -> RunFigures:
