@@ -1,4 +1,5 @@
-"""A real standalone Spark cluster on loopback: a master and two workers, processes of their own."""
+"""Spark elsewhere, on loopback: a standalone cluster of a master and two workers, or a Spark
+Connect server, in processes of their own."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from gravitate.pipeline.java import java_home
 
 HOST = "127.0.0.1"
 START_S_MAX = 60.0
+DAEMON = ("--host", HOST, "--webui-port", "0")
+CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 def free_port() -> int:
@@ -32,15 +35,38 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     port = free_port()
     with contextlib.ExitStack() as stack:
         stack.enter_context(
-            _running("master.Master", folder, ["--port", str(port)], r"New state: ALIVE")
+            _running("master.Master", folder, [*DAEMON, "--port", str(port)], r"New state: ALIVE")
         )
         address = f"spark://{HOST}:{port}"
         for number in range(workers):
             options = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}")]
             stack.enter_context(
-                _running("worker.Worker", folder, [*options, address], r"Successfully registered")
+                _running(
+                    "worker.Worker",
+                    folder,
+                    [*DAEMON, *options, address],
+                    r"Successfully registered",
+                )
             )
         yield address
+
+
+@contextlib.contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """The address of a Spark Connect server, while it runs."""
+    port = free_port()
+    settings = {
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": port,
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": folder / "warehouse",
+    }
+    options = ["--master", "local[2]", "--class", CONNECT_SERVER]
+    for name, value in settings.items():
+        options += ["--conf", f"{name}={value}"]
+    options.append("spark-internal")
+    with _running("SparkSubmit", folder, options, r"server started at", memory="1g"):
+        yield f"sc://{HOST}:{port}"
 
 
 def bare_python(folder: Path) -> Path:
@@ -59,7 +85,9 @@ def bare_python(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _running(role: str, folder: Path, options: list[str], ready: str) -> Iterator[None]:
+def _running(
+    role: str, folder: Path, options: list[str], ready: str, memory: str = "256m"
+) -> Iterator[None]:
     """A daemon of the cluster; on entry it has said that it is ready."""
     home = Path(_find_spark_home())
     environment = os.environ | {
@@ -67,12 +95,12 @@ def _running(role: str, folder: Path, options: list[str], ready: str) -> Iterato
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
-        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_MEMORY": memory,
     }
     command = [
         str(home / "bin" / "spark-class"),
         f"org.apache.spark.deploy.{role}",
-        *("--host", HOST, "--webui-port", "0"),
         *options,
     ]
     process = subprocess.Popen(

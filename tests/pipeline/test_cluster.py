@@ -1,4 +1,5 @@
-"""The same jobs on a real cluster: a master and two workers that have never seen the package."""
+"""The same jobs on a real cluster, a master and two workers that have never seen the package, and
+on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.pipeline.cluster import bare_python, cluster
+from tests.pipeline.cluster import bare_python, cluster, connect_server
 from tests.pipeline.runs import derived, taken
 
 from gravitate.config import network as network_file
@@ -32,9 +33,12 @@ from gravitate.config import network
 from gravitate.pipeline.evaluation import evaluate
 from gravitate.pipeline.ingest import ingest
 from gravitate.pipeline.session import SparkOptions, session, stop
+from gravitate.pipeline.workloads.making import make_workload
 
-master, run, store, workload, network_path = sys.argv[1:]
-spark = session(SparkOptions(master=master, memory_gib=1.0, partitions=4))
+where, run, store, workload, network_path, again, parameters = sys.argv[1:]
+place = {"remote" if where.startswith("sc:") else "master": where}
+spark = session(SparkOptions(**place, memory_gib=1.0, partitions=4))
+make_workload(spark, "stocks", again, json.loads(parameters))
 ingest(spark, run, store, period_s=1.0)
 found = evaluate(spark, network.load(network_path), workload)
 print(json.dumps(msgspec.to_builtins(found)))
@@ -42,12 +46,20 @@ stop()
 """
 
 
+PARAMETERS = {
+    "publishers": 4,
+    "subscribers": 60,
+    "brokers": 5,
+    "duration_s": 3.0,
+    "rate_msgs_per_s": 10.0,
+}
+
+
 @pytest.fixture(scope="module")
 def workload(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Quotes for the brokers of the scenario `small`."""
     folder = tmp_path_factory.mktemp("quotes") / "workload"
-    parameters = {"publishers": 4, "subscribers": 60, "brokers": 5, "duration_s": 3.0}
-    make_workload(spark, "stocks", folder, parameters | {"rate_msgs_per_s": 10.0})
+    make_workload(spark, "stocks", folder, PARAMETERS)
     return folder
 
 
@@ -62,28 +74,48 @@ def run(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def embedded(spark: Any, run: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("embedded") / "tables"
+    ingest(spark, run, folder, period_s=1.0)
+    return Store(folder)
+
+
+@pytest.fixture(scope="module")
+def figures(spark: Any, workload: Path) -> Any:
+    found = evaluate(spark, scenario.load("small").network, workload)
+    return rounded(json.loads(msgspec.json.encode(found)))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", [cluster, connect_server], ids=["standalone", "connect"])
 def test_a_cluster_makes_the_tables_and_figures_of_embedded_mode(
-    spark: Any, run: Path, workload: Path, tmp_path: Path
+    kind: Any, run: Path, workload: Path, embedded: Store, figures: Any, tmp_path: Path
 ) -> None:
-    network = scenario.load("small").network
-    network_file.save(network, tmp_path / "network.toml")
-    ingest(spark, run, tmp_path / "embedded", period_s=1.0)
-    here = rounded(msgspec.to_builtins(evaluate(spark, network, workload)))
-    with cluster(tmp_path / "cluster") as master:
-        arguments = (master, run, tmp_path / "far", workload, tmp_path / "network.toml")
+    network_file.save(scenario.load("small").network, tmp_path / "network.toml")
+    with kind(tmp_path / "cluster") as address:
+        arguments = (
+            *(address, run, tmp_path / "far", workload, tmp_path / "network.toml"),
+            *(tmp_path / "again", json.dumps(PARAMETERS)),
+        )
         done = subprocess.run(
             [sys.executable, "-c", JOB, *map(str, arguments)],
             env=os.environ | {"PYSPARK_PYTHON": str(bare_python(tmp_path))},
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=400,
         )
     assert done.returncode == 0, done.stderr
-    assert rounded(json.loads(done.stdout)) == here
-    one, other = Store(tmp_path / "embedded"), Store(tmp_path / "far")
-    assert taken(other) == taken(one)
-    assert derived(other) == derived(one)
-    assert all(derived(one).values()), "a table is empty, so that nothing was compared"
+    assert rounded(json.loads(done.stdout)) == figures
+    far = Store(tmp_path / "far")
+    assert taken(far) == taken(embedded)
+    assert derived(far) == derived(embedded)
+    assert all(derived(far).values()), "a table is empty, so that nothing was compared"
+    assert written(tmp_path / "again") == written(workload)
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*/*.parquet")}
 
 
 def rounded(value: Any) -> Any:
