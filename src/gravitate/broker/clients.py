@@ -3,20 +3,29 @@
 Turns client inputs into calls on sessions, router and dispatch. A publication whose topic is
 not advertised yet is advertised for the client and waits until that has settled, everything the
 client publishes meanwhile behind it.
+
+A publisher that has been at another broker is *arriving*: its advertisements are taken along, and
+what it sends waits until they have settled, for then everything it published there is ahead. One
+that was sent away is *departing*: its session is over, its advertisements stay until they have
+been taken along, or nobody has come for them in time.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from itertools import count
 
 from gravitate.broker.context import Context
 from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import (
+    MOVED,
     OVERLOADED,
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
+    Attached,
     CloseSession,
     HoldReading,
     Persist,
@@ -45,6 +54,16 @@ class Clients:
         self._destinations = destinations
         self._dispatch = dispatch
         self.sessions: dict[str, Session] = {}
+        self.departing: dict[str, Session] = {}
+        """Ended sessions of publishers on their way to another broker, by their ids."""
+        self.on_departure: Callable[[str, bool], None] = lambda id, gone: None
+        """Told of a departing publisher that it is gone (True) or back (False)."""
+        self.on_closed: Callable[[str], None] = lambda id: None
+        """Told of sessions that end, but for those of departing publishers."""
+        self.on_all_accepted: Callable[[str], None] = lambda id: None
+        """Told when everything a client published has been brought to stable storage."""
+        self._owners: dict[str, Session] = {}
+        """Whose the local advertisements are."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
         self._network_congested = False
@@ -61,7 +80,16 @@ class Clients:
             input.counts,
             self._context.options,
             self._dispatch.hand_over,
+            input.attachment,
+            input.follows,
         )
+        former = self.departing.pop(session.id, None)
+        if former is not None:
+            if former.incarnation != session.incarnation:
+                self._unadvertise_all(former)
+            self.on_departure(session.id, False)
+        if session.counts:
+            self._bring_along(session)
         self._observe(session, "opened")
         self._update_reading(session)
 
@@ -71,13 +99,18 @@ class Clients:
         if session is None:
             return
         self._release(session)
-        del self.sessions[id]
+        self._end_session(session)
+        self._unadvertise_all(session)
+        self._observe(session, "closed")
+        self.on_closed(id)
+
+    def _end_session(self, session: Session) -> None:
+        del self.sessions[session.id]
+        # What an arriving publisher sent was not accepted; it will send it where it goes.
+        session.arriving = None
         for subscription in session.subscriptions.values():
             self._end_subscription(session, subscription)
         session.subscriptions.clear()
-        for name in session.advertisements:
-            self._router.unadvertise(self._advertisement_id(session, name))
-        self._observe(session, "closed")
 
     def _observe(self, session: Session, state: str) -> None:
         context = self._context
@@ -105,6 +138,67 @@ class Clients:
         session = self.sessions.get(id)
         if session is not None:
             session.congested = congested
+
+    # Publishers that come and go -----------------------------------------------------------
+
+    def _bring_along(self, session: Session) -> None:
+        """Attach the publisher here, with whatever it has advertised wherever it was."""
+        entries = self._router.advertised_by(session.id, session.incarnation)
+        prefix = self._advertisement_id(session, "")
+        brought = {entry.id.removeprefix(prefix): entry.filter for entry in entries}
+        if any(entry.last_hop is not None for entry in entries):
+            session.arriving = deque()
+            session.unsettled_advertisements.update(brought)
+        else:
+            self._context.emit(Attached(session.id))
+        for key, filter in brought.items():
+            self._advertise(session, key, filter, None)
+
+    def _arrived(self, session: Session) -> None:
+        """Everything the publisher published elsewhere is ahead: it publishes here now."""
+        sent, session.arriving = session.arriving, None
+        if sent is not None:
+            self._context.emit(Attached(session.id))
+            for input in sent:
+                self.published(input)
+            self._update_reading(session)
+
+    def depart(self, id: str, target: str) -> None:
+        """Send a publisher away; its advertisements wait to be taken along."""
+        session = self.sessions[id]
+        assert not session.subscriptions, f"{id} subscribes here"
+        self._release(session)
+        self._end_session(session)
+        self._observe(session, "closed")
+        self._context.emit(CloseSession(id, MOVED, target))
+        if session.advertisements:
+            self.departing[id] = session
+        else:
+            self.on_departure(id, True)
+
+    def abandon(self, id: str) -> None:
+        """Nobody came for what a departing publisher had advertised."""
+        session = self.departing.pop(id, None)
+        if session is not None:
+            self._unadvertise_all(session)
+
+    def departed(self, advertisement: str) -> None:
+        """The router tells that the publisher of a local advertisement is elsewhere now."""
+        session = self._owners.pop(advertisement, None)
+        if session is None:
+            return  # it was ending
+        self._release(session)
+        key = advertisement.removeprefix(self._advertisement_id(session, ""))
+        session.advertisements.pop(key, None)
+        session.unsettled_advertisements.discard(key)
+        session.departed = True
+        if session.advertisements:
+            return
+        if self.departing.get(session.id) is session:
+            del self.departing[session.id]
+            self.on_departure(session.id, True)
+        elif self.sessions.get(session.id) is session:
+            self.close(session.id, TAKEN_OVER)
 
     # Subscriptions -------------------------------------------------------------------------
 
@@ -186,29 +280,39 @@ class Clients:
                 self._context.emit(AdvertisementSettled(session.id, name))
             if not session.unsettled_advertisements:
                 self._release(session)
+                self._arrived(session)
 
+        id = self._advertisement_id(session, key)
+        self._owners[id] = session
         self._router.advertise(
-            self._advertisement_id(session, key),
-            session.id,
-            session.incarnation,
-            filter,
-            settled,
+            id, session.id, session.incarnation, filter, settled, session.attachment
         )
 
     def _unadvertise(self, session: Session, key: str) -> None:
         if session.advertisements.pop(key, None) is not None:
             session.unsettled_advertisements.discard(key)
             session.advertisement_ended()
-            self._router.unadvertise(self._advertisement_id(session, key))
+            id = self._advertisement_id(session, key)
+            del self._owners[id]
+            self._router.unadvertise(id)
+
+    def _unadvertise_all(self, session: Session) -> None:
+        for key in list(session.advertisements):
+            self._unadvertise(session, key)
 
     def _advertisement_id(self, session: Session, key: str) -> str:
-        return f"{session.id}#{session.incarnation}@{self._context.broker_id}/{key}"
+        """The same at every broker: the publisher may take it along."""
+        return f"{session.id}#{session.incarnation}/{key}"
 
     # Publications --------------------------------------------------------------------------
 
     def published(self, input: ClientPublished) -> None:
         session = self.sessions.get(input.session)
-        if session is None:
+        if session is None or session.departed:
+            return
+        if session.arriving is not None:
+            session.arriving.append(input)
+            self._update_reading(session)
             return
         size = len(input.bodies)
         batch = self._number(session, input, size)
@@ -277,14 +381,18 @@ class Clients:
         if self._context.options.durable and batch is not None:
             token = next(self._tokens)
             self._persisting[token] = (session, size)
+            session.persisting += 1
             self._context.emit(Persist(token, batch))
         else:
             self._context.emit(Accept(session.id, size))
 
     def persisted(self, token: int) -> None:
         session, size = self._persisting.pop(token)
+        session.persisting -= 1
         if self.sessions.get(session.id) is session:
             self._context.emit(Accept(session.id, size))
+            if not session.persisting:
+                self.on_all_accepted(session.id)
 
     # Back-pressure -------------------------------------------------------------------------
 
@@ -296,9 +404,8 @@ class Clients:
                 self._update_reading(session)
 
     def _update_reading(self, session: Session) -> None:
-        hold = (
-            self._network_congested or session.held_events > self._context.options.hold_events_max
-        )
+        waiting = session.held_events + len(session.arriving or ())
+        hold = self._network_congested or waiting > self._context.options.hold_events_max
         if hold != session.reading_held:
             session.reading_held = hold
             self._context.emit(HoldReading(session.id, hold))

@@ -27,6 +27,7 @@ from gravitate.broker.inputs import (
     ClientCongested,
     ClientConnected,
     ClientDisconnected,
+    ClientPaused,
     ClientPublished,
     ClientSubscribed,
     ClientUnadvertised,
@@ -35,6 +36,7 @@ from gravitate.broker.inputs import (
     Input,
     LinkClosed,
     LinkOpened,
+    MoveRequested,
     Persisted,
     StopRequested,
     TimerFired,
@@ -44,11 +46,14 @@ from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Advertise,
     Congestion,
+    EndMove,
     LockAnswer,
     LockRelease,
     LockRequest,
     MechanismMessage,
     Message,
+    MoveAnswer,
+    PrepareMove,
     Publications,
     Settled,
     Subscribe,
@@ -59,9 +64,11 @@ from gravitate.broker.messages import (
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.posts import Posts
+from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
 from gravitate.errors import PeerError
+from gravitate.model.moves import RelocatePublisher
 
 
 class Broker:
@@ -99,11 +106,21 @@ class Broker:
             links,
             lambda peer, message: self.dispatch.send_control(peer, message),
             self._destinations.anchor,
+            lambda advertisement: self.clients.departed(advertisement),
         )
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
         self.clients = Clients(context, self.router, self._destinations, self.dispatch)
         self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
         self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
+        self._relocations = Relocations(
+            context,
+            self.clients,
+            self.links,
+            self._posts.lock,
+            self.dispatch.send_control,
+            self._posts.ended,
+        )
+        self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._stopping = False
         self.stopped = False
 
@@ -170,12 +187,16 @@ class Broker:
                 clients.advertised(input.session, input.name, input.filter)
             case ClientUnadvertised():
                 clients.unadvertised(input.session, input.name)
+            case ClientPaused():
+                self._relocations.paused(input.session)
             case LinkOpened():
                 self.links.opened(input.peer, input.connection, now)
             case LinkClosed():
                 self.links.closed(input.peer, input.connection, now)
             case Persisted():
                 clients.persisted(input.token)
+            case MoveRequested():
+                self._posts.propose(input.move)
             case StopRequested():
                 self._request_stop()
 
@@ -195,6 +216,8 @@ class Broker:
                 self._congestion.heard(peer, message)
             case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
                 self._posts.handle(peer, message)
+            case PrepareMove() | MoveAnswer() | EndMove():
+                self._relocations.handle(peer, message)
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -204,6 +227,8 @@ class Broker:
                 self._posts.timer(name, own_key)
             case ["hold", *session]:
                 self.clients.hold_expired(":".join(session))
+            case ["move", *move]:
+                self._relocations.expired(":".join(move))
             case ["stop"]:
                 if self._stopping:
                     self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
@@ -215,10 +240,12 @@ class Broker:
             self.router.reset(peer)
             self._congestion.reset(peer)
             self._posts.lost(peer)
+            self._relocations.lost(peer)
         elif state == "given up":
             self.router.forget(peer)
             self._congestion.forget(peer)
             self._posts.lost(peer)
+            self._relocations.lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
@@ -238,6 +265,8 @@ class Broker:
         self._stopping = True
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
+        for session in list(self.clients.departing):
+            self.clients.abandon(session)
         self.dispatch.flush()
         self.links.drain()
         if self._context.options.stop_s_max:

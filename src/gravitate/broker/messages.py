@@ -20,7 +20,11 @@ from gravitate.model.filters import Filter
 
 
 class Advertise(msgspec.Struct, frozen=True, tag="adv"):
-    """A publisher will publish events that match `filter`. Floods."""
+    """A publisher will publish events that match `filter`. Floods.
+
+    `attachment` grows whenever the publisher attaches to a broker. One that is known already and
+    comes from another side with a greater number tells that the publisher has moved; it goes on
+    towards where the publisher was, and nowhere else."""
 
     advertisement: str
     publisher: str
@@ -28,6 +32,7 @@ class Advertise(msgspec.Struct, frozen=True, tag="adv"):
     filter: Filter
     token: int
     plane: int = 0
+    attachment: int = 0
 
 
 class Unadvertise(msgspec.Struct, frozen=True, tag="unadv"):
@@ -101,6 +106,31 @@ class LockRelease(msgspec.Struct, frozen=True, tag="unlock"):
     move: str
 
 
+class PrepareMove(msgspec.Struct, frozen=True, tag="prepare"):
+    """Move `move` asks every broker on `path` for shared use of its lock. Goes from the first
+    to the last, each passing it on."""
+
+    move: str
+    path: tuple[str, ...]
+    lease_s: float
+
+
+class MoveAnswer(msgspec.Struct, frozen=True, tag="prepared"):
+    """Whether the path is prepared, and why not. Goes back to the first broker of `path`."""
+
+    move: str
+    path: tuple[str, ...]
+    granted: bool
+    reason: str = ""
+
+
+class EndMove(msgspec.Struct, frozen=True, tag="endmove"):
+    """The move is over; whoever holds a lock for it lets go. Goes along `path`."""
+
+    move: str
+    path: tuple[str, ...]
+
+
 class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
     """A message of a mechanism to its counterpart at a neighbour; the body is its own."""
 
@@ -115,7 +145,16 @@ class Publications(msgspec.Struct, frozen=True, tag="pub"):
 
 
 RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
-Control = RoutingMessage | Congestion | LockRequest | LockAnswer | LockRelease | MechanismMessage
+MoveMessage = PrepareMove | MoveAnswer | EndMove
+Control = (
+    RoutingMessage
+    | Congestion
+    | LockRequest
+    | LockAnswer
+    | LockRelease
+    | MechanismMessage
+    | MoveMessage
+)
 Message = Control | Publications
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
+from gravitate.broker.inputs import ClientPublished
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.model.covering import intersects
@@ -61,10 +62,14 @@ class Session:
         counts: bool,
         options: BrokerOptions,
         hand_over: Callable[[Session, Batch, int, int], None],
+        attachment: int = 0,
+        follows: bool = False,
     ) -> None:
         self.id = id
         self.incarnation = incarnation
         self.counts = counts
+        self.attachment = attachment
+        self.follows = follows
         self._window = window
         self._options = options
         self._hand_over = hand_over
@@ -84,6 +89,13 @@ class Session:
         self.unsettled_advertisements: set[str] = set()
         self.held: deque[Batch] = deque()
         self.held_events = 0
+        self.arriving: deque[ClientPublished] | None = None
+        """What a publisher has sent that is still on its way here from another broker; it is
+        looked at once the move has settled. None: it has arrived."""
+        self.departed = False
+        """The publisher has attached itself elsewhere; nothing more is taken from it."""
+        self.persisting = 0
+        """Batches that are being brought to stable storage."""
         self.reading_held = False
         self._topics_advertised: set[str | bytes] = set()
         """Topic keys known to lie within an advertisement. Invalidated by: any advertisement

@@ -27,10 +27,13 @@ class Rationale(msgspec.Struct, frozen=True):
 
 
 class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
+    """`path` are the brokers from `source` to `target`, both included."""
+
     id: str
     publisher: str
     source: str
     target: str
+    path: tuple[str, ...]
     why: Rationale
 
 

@@ -24,6 +24,7 @@ from gravitate.broker.effects import (
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
+    Attached,
     CloseLink,
     CloseSession,
     Deliver,
@@ -31,6 +32,7 @@ from gravitate.broker.effects import (
     HoldReading,
     OpenLink,
     Persist,
+    Redirect,
     Send,
     SetTimer,
     Stopped,
@@ -369,7 +371,12 @@ class _Timer:
 
 def _tell(
     client: ClientConnection,
-    effect: SubscriptionSettled | AdvertisementSettled | HoldReading | CloseSession,
+    effect: SubscriptionSettled
+    | AdvertisementSettled
+    | HoldReading
+    | Redirect
+    | Attached
+    | CloseSession,
 ) -> None:
     match effect:
         case SubscriptionSettled():

@@ -6,14 +6,16 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
-What is left out, because nothing promises it: a publisher never changes its broker (that is what
-relocation is for), and publishes only what it advertised, or leaves advertising to its broker.
+With migrations, publishers are sent to other brokers while all this goes on, and those that count
+their publications also change brokers by themselves. Without, a publisher stays where it is. It
+publishes only what it advertised, or leaves advertising to its broker.
 """
 
 from __future__ import annotations
 
 import random
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -22,10 +24,13 @@ from pathlib import Path
 import msgspec
 
 from gravitate.broker.core import Broker
+from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
+from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 from gravitate.overlay import shapes
+from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.loops import LoopChecker
@@ -53,6 +58,10 @@ class WorldOutcome(msgspec.Struct, frozen=True):
     published: int
     delivered: int
     faults: int
+    moves: int = 0
+    """Publishers relocated."""
+    options: str = ""
+    """What the world was made with, as the command line has it."""
     violations: tuple[str, ...] = ()
 
     def report(self) -> str:
@@ -61,18 +70,24 @@ class WorldOutcome(msgspec.Struct, frozen=True):
         return (
             f"world {self.seed} ({self.brokers} brokers, {self.clients} clients, "
             f"{self.faults} faults) failed:\n{lines}\n"
-            f"replay: gravitate simulate --random 1 --seed {self.seed}"
+            f"replay: gravitate simulate --random 1 --seed {self.seed}{self.options}"
         )
 
 
 class RandomWorld:
     """One world. `run` plays it to its end."""
 
-    def __init__(self, seed: int, faults: bool = True) -> None:
+    def __init__(self, seed: int, faults: bool = True, migrations: bool = False) -> None:
         self.seed = seed
         self._with_faults = faults
+        self._with_migrations = migrations
+        self._moves = Moves()
         self._generator = generator = random.Random(f"world/{seed}")
         self.network = _network(generator)
+        self._near = neighbours(
+            [broker.id for broker in self.network.brokers],
+            [link.between for link in self.network.links],
+        )
         self.violations = Violations()
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
@@ -82,7 +97,7 @@ class RandomWorld:
             self.network,
             broker_factory(self.network, self._options, loops.started),
             service=_service(generator),
-            observers=(self.deliveries, loops),
+            observers=(self.deliveries, loops, self._moves),
         )
         self.faults = 0
         self._names = 0
@@ -111,6 +126,9 @@ class RandomWorld:
             published=self.deliveries.entered,
             delivered=self.deliveries.delivered,
             faults=self.faults,
+            moves=self._moves.outcomes[MoveOutcome.DONE],
+            options=" --migrations" * self._with_migrations
+            + " --no-faults" * (not self._with_faults),
             violations=tuple(self.violations.sentences),
         )
 
@@ -125,6 +143,8 @@ class RandomWorld:
             window=generator.choice((65535, 65535, 1, 3)),
             acknowledge_after_s=generator.choice((0.0, 0.01, 0.2)),
             reconnect_s=generator.choice((0.01, 0.3)),
+            follows=self._with_migrations and number % 2 == 0 and generator.random() < 0.8,
+            arrive_s_max=generator.choice((5.0, 0.3)) if self._with_migrations else 5.0,
         )
         if generator.random() < 0.1:
             self._no_local.add(client.id)
@@ -139,6 +159,10 @@ class RandomWorld:
             for _ in range(generator.randint(1, 25)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._client_acts, client)
+        if self._with_migrations:
+            for _ in range(generator.randint(1, 12)):
+                at_s = self.world.now + generator.uniform(0.0, PHASE_S)
+                scheduler.at(at_s, self._sends_away, None)
         if faults:
             for _ in range(generator.randint(0, 8)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
@@ -148,12 +172,14 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not self._publishes(client):
+                if not self._publishes(client) or (self._with_migrations and client.counts):
                     client.broker = generator.choice(self.network.brokers).id
                 client.connect()
             return
         drawn = generator.random()
-        if drawn < 0.20 and len(client.subscriptions) < 6:
+        if client.follows and drawn < 0.37 and self._publishes(client):
+            self._publisher_acts(client)
+        elif drawn < 0.20 and len(client.subscriptions) < 6:
             self._names += 1
             self._subscribe(client, f"s{self._names}")
         elif drawn < 0.25 and client.subscriptions:
@@ -203,6 +229,23 @@ class RandomWorld:
     def _publish(self, client: Client, events: list[Event]) -> None:
         if events:
             client.publish(events, qos=self._generator.choice((0, 1, 1)))
+
+    def _sends_away(self, _: None) -> None:
+        """A broker is asked to send one of its publishers to another."""
+        generator = self._generator
+        following = [c for c in self.clients if c.follows and c.connection is not None]
+        if not following:
+            return
+        client = generator.choice(following)
+        host = self.world.hosts[client.broker]
+        target = generator.choice(self.network.brokers).id
+        way = path(self._near, client.broker, target)
+        if host.broker is not None and way is not None:
+            self._names += 1
+            move = RelocatePublisher(
+                f"m{self._names}", client.id, client.broker, target, tuple(way), Rationale("drawn")
+            )
+            self.world.request_move(move, client.broker)
 
     # What goes wrong
 
@@ -254,15 +297,29 @@ class RandomWorld:
                 yield f"{client.id} is not connected to {client.broker}"
             if client.connection is None:
                 continue
+            if client.paused is not None or client.came_from:
+                yield f"{client.id} is still on its way to {client.broker}"
             if client.unaccepted:
                 yield f"{client.id} has {len(client.unaccepted)} publications not accepted"
             for name in client.subscriptions.keys() - client.connection.settled:
                 yield f"{client.id} at {client.broker}: subscription {name} has not settled"
         for host in self.world.hosts.values():
             if isinstance(host.broker, Broker):
+                for publisher in host.broker.clients.departing:
+                    yield f"{host.id} still waits for {publisher} to be elsewhere"
                 for link in host.broker.links:
                     if len(link.tail):
                         yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
+
+
+class Moves(Observer):
+    """Counts how moves end."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[MoveOutcome] = Counter()
+
+    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
+        self.outcomes[outcome] += 1
 
 
 def _network(generator: random.Random) -> Network:
@@ -309,9 +366,9 @@ def _service(generator: random.Random) -> ServiceModel | None:
     )
 
 
-def run_world(seed: int, faults: bool = True) -> WorldOutcome:
+def run_world(seed: int, faults: bool = True, migrations: bool = False) -> WorldOutcome:
     """Play the world of `seed`. A broker that raises is a violation like any other."""
-    world = RandomWorld(seed, faults)
+    world = RandomWorld(seed, faults, migrations)
     try:
         return world.run()
     except Exception as error:
@@ -326,17 +383,21 @@ def run_worlds(
     seed: int,
     processes: int = 2,
     progress: Callable[[WorldOutcome], None] = lambda outcome: None,
+    *,
+    faults: bool = True,
+    migrations: bool = False,
 ) -> list[WorldOutcome]:
     """Play the worlds `seed` .. `seed + count - 1`; `progress` is called after each, in order."""
     seeds = range(seed, seed + count)
+    play = partial(run_world, faults=faults, migrations=migrations)
     outcomes: list[WorldOutcome] = []
     if processes <= 1 or count == 1:
         for number in seeds:
-            outcomes.append(run_world(number))
+            outcomes.append(play(number))
             progress(outcomes[-1])
         return outcomes
     with ProcessPoolExecutor(processes) as pool:
-        for outcome in pool.map(run_world, seeds, chunksize=4):
+        for outcome in pool.map(play, seeds, chunksize=4):
             outcomes.append(outcome)
             progress(outcome)
     return outcomes

@@ -23,6 +23,7 @@ from gravitate.broker import inputs as i
 from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.network import Network
+from gravitate.model.moves import Move
 from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
 from gravitate.simulate.models import ServiceModel
@@ -133,6 +134,10 @@ class World:
         """Send an input of a client; it is lost if the session has ended on arrival."""
         host = self.hosts[broker]
         self.scheduler.after(attachment.latency_s, self._submitted, (host, attachment, item))
+
+    def request_move(self, move: Move, broker: str) -> None:
+        """Ask a broker for a move; nothing happens when it is down."""
+        self._input(self.hosts[broker], i.MoveRequested(move))
 
     def run(self, until_s: float = float("inf"), actions_max: int | None = None) -> int:
         """Let the world go on; see `Scheduler.run`."""
@@ -285,11 +290,17 @@ class World:
             case e.SubscriptionSettled(session, _) | e.AdvertisementSettled(session, _):
                 if attachment := host.attachments.get(session):
                     self._to_client(attachment, attachment.client.on_settled, effect)
+            case e.Redirect(session, target):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_redirected, target)
+            case e.Attached(session):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_attached, None)
             case e.HoldReading(session, hold):
                 if attachment := host.attachments.get(session):
                     self._hold(host, attachment, hold)
-            case e.CloseSession(session, reason):
-                self._close_session(host, session, reason)
+            case e.CloseSession(session, reason, target):
+                self._close_session(host, session, reason, target)
             case e.OpenLink(peer):
                 self.scheduler.after(
                     self.lines[host.id, peer].delay_s(),
@@ -322,15 +333,16 @@ class World:
             for item in queue:
                 self.scheduler.at(self.now, self._submitted, (host, attachment, item))
 
-    def _close_session(self, host: Host, session: str, reason: str) -> None:
+    def _close_session(self, host: Host, session: str, reason: str, target: str = "") -> None:
         attachment = host.attachments.pop(session, None)
-        if reason == e.TAKEN_OVER and attachment is not None:
-            attachment.live = False
-            assert attachment.successor is not None, f"nobody took over from {session}"
-            host.attachments[session] = attachment.successor
+        if attachment is None:
             return
-        if attachment is not None:
-            attachment.live = False
+        attachment.live = False
+        if reason == e.TAKEN_OVER and attachment.successor is not None:
+            host.attachments[session] = attachment.successor
+        elif reason == e.MOVED:
+            self._to_client(attachment, attachment.client.on_moved, target)
+        else:
             self._to_client(attachment, attachment.client.on_closed, reason)
 
     def _shut(self, pipe: Pipe) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gravitate.errors import InputError
-from gravitate.pipeline.workloads import set1, set2, set3
-from gravitate.pipeline.workloads import zipf
-from gravitate.pipeline.workloads import stocks
+from gravitate.pipeline.workloads import set1, set2, set3, stocks
 from gravitate.pipeline.workloads.definition import Definition
 
 WORKLOADS: Final[tuple[Definition, ...]] = (

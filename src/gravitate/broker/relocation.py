@@ -1,0 +1,245 @@
+"""Relocation: a publisher goes to another broker, and nothing is lost, doubled or reordered.
+
+The first broker of the publisher (the *source*) leads:
+
+    ASKED ----granted----> PAUSING ----paused----> LEAVING ----gone----> done
+      |                       |                       |
+      '-refused, late: refused '-late: rolled back     '-back, late: rolled back
+
+ASKED: every broker on the path gives shared use of its move lock, or the move is refused at once.
+PAUSING: the client is told to stop publishing here, and says when it has: links and connections
+keep order, so all it published is behind it. LEAVING: its session is over, its advertisements
+wait. The client connects to the target, which takes them along (`Clients`): the advertisement
+runs along the path to the source with a greater attachment, each broker turning it around, and is
+settled back behind the last publication made at the source. Only then does the target look at
+what the client has sent it. A client that does not get there comes back and attaches here again.
+
+Whatever fails leaves nothing behind but a lease that runs out: the truth is where the publisher
+is attached, and brokers that hold something older are told.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final
+
+from gravitate.broker.clients import Clients
+from gravitate.broker.context import Context
+from gravitate.broker.effects import Redirect, SetTimer
+from gravitate.broker.links import LinkTable
+from gravitate.broker.locks import MoveLock
+from gravitate.broker.messages import Control, EndMove, MoveAnswer, MoveMessage, PrepareMove
+from gravitate.errors import PeerError
+from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
+
+
+class State(enum.Enum):
+    ASKED = "asked"
+    PAUSING = "pausing"
+    LEAVING = "leaving"
+
+
+PATIENCE_S: Final = {State.ASKED: 5.0, State.PAUSING: 5.0, State.LEAVING: 20.0}
+"""How long a move may stay in a state."""
+LEASE_S: Final = sum(PATIENCE_S.values())
+
+LATE: Final = {
+    State.ASKED: MoveOutcome.REFUSED,
+    State.PAUSING: MoveOutcome.ROLLED_BACK,
+    State.LEAVING: MoveOutcome.ROLLED_BACK,
+}
+"""What becomes of a move that stays too long."""
+
+
+class _Relocation:
+    """One move, at its source."""
+
+    __slots__ = ("move", "paused", "state")
+
+    def __init__(self, move: RelocatePublisher) -> None:
+        self.move = move
+        self.state = State.ASKED
+        self.paused = False
+        """The client publishes nothing more; it leaves once all it published is accepted."""
+
+
+class Relocations:
+    """The relocations that start at this broker, and its part in those that pass it."""
+
+    def __init__(
+        self,
+        context: Context,
+        clients: Clients,
+        links: LinkTable,
+        lock: MoveLock,
+        send: Callable[[str, Control], None],
+        ended: Callable[[Move, MoveOutcome], None],
+    ) -> None:
+        self._context = context
+        self._clients = clients
+        self._links = links
+        self._lock = lock
+        self._send = send
+        self._ended = ended
+        self._by_publisher: dict[str, _Relocation] = {}
+        clients.on_departure = self._departure
+        clients.on_closed = self._closed
+        clients.on_all_accepted = self._all_accepted
+
+    # At the source -------------------------------------------------------------------------
+
+    def propose(self, move: Move) -> None:
+        """Begin to carry out a move; its end is told to `ended`."""
+        assert isinstance(move, RelocatePublisher)
+        session = self._clients.sessions.get(move.publisher)
+        path = move.path
+        if (
+            session is None
+            or move.publisher in self._by_publisher
+            or not session.follows
+            or session.subscriptions
+            or session.arriving is not None
+            or session.unsettled_advertisements
+            or len(path) < 2
+            or len(set(path)) < len(path)
+            or (path[0], path[-1]) != (self._context.broker_id, move.target)
+            or path[1] not in self._links
+            or not self._lock.request(move.id, False, LEASE_S, self._context.now)
+        ):
+            self._ended(move, MoveOutcome.REFUSED)
+            return
+        relocation = self._by_publisher[move.publisher] = _Relocation(move)
+        self._send(path[1], PrepareMove(move.id, path, LEASE_S))
+        self._enter(relocation, State.ASKED)
+
+    def paused(self, publisher: str) -> None:
+        """The client publishes nothing more here."""
+        relocation = self._by_publisher.get(publisher)
+        if relocation is None or relocation.state is not State.PAUSING:
+            if publisher in self._clients.sessions:
+                self._context.emit(Redirect(publisher, self._context.broker_id))
+        elif self._clients.sessions[publisher].subscriptions:
+            self._end(relocation, MoveOutcome.ROLLED_BACK)
+            self._context.emit(Redirect(publisher, self._context.broker_id))
+        else:
+            relocation.paused = True
+            self._all_accepted(publisher)
+
+    def _all_accepted(self, publisher: str) -> None:
+        relocation = self._by_publisher.get(publisher)
+        if (
+            relocation is not None
+            and relocation.state is State.PAUSING
+            and relocation.paused
+            and not self._clients.sessions[publisher].persisting
+        ):
+            self._enter(relocation, State.LEAVING)
+            self._clients.depart(publisher, relocation.move.target)
+
+    def expired(self, move: str) -> None:
+        """A state has lasted too long."""
+        relocation = self._moving(move)
+        if relocation is None:
+            return
+        publisher, state = relocation.move.publisher, relocation.state
+        self._end(relocation, LATE[state])
+        if state is State.PAUSING and publisher in self._clients.sessions:
+            self._context.emit(Redirect(publisher, self._context.broker_id))
+        elif state is State.LEAVING:
+            self._clients.abandon(publisher)
+
+    def _closed(self, publisher: str) -> None:
+        relocation = self._by_publisher.get(publisher)
+        if relocation is not None and relocation.state is not State.LEAVING:
+            self._end(relocation, LATE[relocation.state])
+
+    def lost(self, peer: str) -> None:
+        """The link to `peer` has forgotten what was under way on it."""
+        for relocation in list(self._by_publisher.values()):
+            if relocation.state is State.ASKED and relocation.move.path[1] == peer:
+                self._end(relocation, MoveOutcome.REFUSED)
+
+    def _departure(self, publisher: str, gone: bool) -> None:
+        relocation = self._by_publisher.get(publisher)
+        if relocation is not None:
+            self._end(relocation, MoveOutcome.DONE if gone else MoveOutcome.ROLLED_BACK)
+
+    def _granted(self, relocation: _Relocation) -> None:
+        self._enter(relocation, State.PAUSING)
+        move = relocation.move
+        self._context.emit(Redirect(move.publisher, move.target))
+
+    def _enter(self, relocation: _Relocation, state: State) -> None:
+        relocation.state = state
+        at = self._context.now + PATIENCE_S[state]
+        self._context.emit(SetTimer(f"move:{relocation.move.id}", at))
+
+    def _end(self, relocation: _Relocation, outcome: MoveOutcome) -> None:
+        move = relocation.move
+        del self._by_publisher[move.publisher]
+        self._let_go(EndMove(move.id, move.path))
+        self._ended(move, outcome)
+
+    def _moving(self, move: str) -> _Relocation | None:
+        for relocation in self._by_publisher.values():
+            if relocation.move.id == move:
+                return relocation
+        return None
+
+    # Along the path ------------------------------------------------------------------------
+
+    def handle(self, peer: str, message: MoveMessage) -> None:
+        place = self._place(peer, message)
+        match message:
+            case PrepareMove():
+                self._prepare(peer, message, place)
+            case MoveAnswer():
+                if not message.granted:
+                    self._lock.release(message.move)
+                if place:
+                    self._pass_on(message.path[place - 1], message)
+                    return
+                relocation = self._moving(message.move)
+                if relocation is None or relocation.state is not State.ASKED:
+                    return
+                if message.granted:
+                    self._granted(relocation)
+                else:
+                    self._end(relocation, MoveOutcome.REFUSED)
+            case EndMove():
+                self._let_go(message)
+
+    def _prepare(self, peer: str, message: PrepareMove, place: int) -> None:
+        path = message.path
+        following = path[place + 1] if place + 1 < len(path) else None
+        if following is not None and (
+            following not in self._links or self._links[following].given_up
+        ):
+            self._send(peer, MoveAnswer(message.move, path, False, f"no way to {following}"))
+        elif not self._lock.request(message.move, False, message.lease_s, self._context.now):
+            self._send(peer, MoveAnswer(message.move, path, False, "locked"))
+        elif following is None:
+            self._send(peer, MoveAnswer(message.move, path, True))
+        else:
+            self._send(following, message)
+
+    def _let_go(self, message: EndMove) -> None:
+        self._lock.release(message.move)
+        place = message.path.index(self._context.broker_id)
+        if place + 1 < len(message.path):
+            self._pass_on(message.path[place + 1], message)
+
+    def _pass_on(self, peer: str, message: Control) -> None:
+        if peer in self._links and not self._links[peer].given_up:
+            self._send(peer, message)
+
+    def _place(self, peer: str, message: MoveMessage) -> int:
+        """This broker's place on the path; the sender must be beside it."""
+        path, here = message.path, self._context.broker_id
+        if here in path:
+            place = path.index(here)
+            before = place + 1 if isinstance(message, MoveAnswer) else place - 1
+            if 0 <= before < len(path) and path[before] == peer:
+                return place
+        raise PeerError("wrong-path", f"{type(message).__name__} along {path} from {peer}")
