@@ -60,8 +60,8 @@ class Clients:
         """Told of a departing publisher that it is gone (True) or back (False)."""
         self.on_closed: Callable[[str], None] = lambda id: None
         """Told of sessions that end, but for those of departing publishers."""
-        self.on_all_accepted: Callable[[str], None] = lambda id: None
-        """Told when everything a client published has been brought to stable storage."""
+        self.on_at_rest: Callable[[str], None] = lambda id: None
+        """Told when a client's session comes to rest, see `Session.at_rest`."""
         self._owners: dict[str, Session] = {}
         """Whose the local advertisements are."""
         self._persisting: dict[int, tuple[Session, int]] = {}
@@ -281,6 +281,8 @@ class Clients:
             if not session.unsettled_advertisements:
                 self._release(session)
                 self._arrived(session)
+                if session.at_rest():
+                    self.on_at_rest(session.id)
 
         id = self._advertisement_id(session, key)
         self._owners[id] = session
@@ -391,8 +393,8 @@ class Clients:
         session.persisting -= 1
         if self.sessions.get(session.id) is session:
             self._context.emit(Accept(session.id, size))
-            if not session.persisting:
-                self.on_all_accepted(session.id)
+            if session.at_rest():
+                self.on_at_rest(session.id)
 
     # Back-pressure -------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Dispatch:
         """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
         self.events_in += len(batch.counters)
         answers = self._router.destinations(batch)
-        if came_from is not None and (withheld := self._router.withheld(came_from)):
+        if came_from is not None and (withheld := self._router.withheld(batch, came_from)):
             answers = [tuple(to for to in answer if to not in withheld) for answer in answers]
         unsettled = self._router.unsettled_links(batch)
         if self._context.observers:

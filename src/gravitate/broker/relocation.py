@@ -61,7 +61,7 @@ class _Relocation:
         self.move = move
         self.state = State.ASKED
         self.paused = False
-        """The client publishes nothing more; it leaves once all it published is accepted."""
+        """The client publishes nothing more; it leaves once its session is at rest."""
 
 
 class Relocations:
@@ -85,7 +85,7 @@ class Relocations:
         self._by_publisher: dict[str, _Relocation] = {}
         clients.on_departure = self._departure
         clients.on_closed = self._closed
-        clients.on_all_accepted = self._all_accepted
+        clients.on_at_rest = self._at_rest
 
     # At the source -------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Relocations:
             or not session.follows
             or session.subscriptions
             or session.arriving is not None
-            or session.unsettled_advertisements
+            or not session.at_rest()
             or len(path) < 2
             or len(set(path)) < len(path)
             or (path[0], path[-1]) != (self._context.broker_id, move.target)
@@ -124,15 +124,15 @@ class Relocations:
             self._context.emit(Redirect(publisher, self._context.broker_id))
         else:
             relocation.paused = True
-            self._all_accepted(publisher)
+            self._at_rest(publisher)
 
-    def _all_accepted(self, publisher: str) -> None:
+    def _at_rest(self, publisher: str) -> None:
         relocation = self._by_publisher.get(publisher)
         if (
             relocation is not None
             and relocation.state is State.PAUSING
             and relocation.paused
-            and not self._clients.sessions[publisher].persisting
+            and self._clients.sessions[publisher].at_rest()
         ):
             self._enter(relocation, State.LEAVING)
             self._clients.depart(publisher, relocation.move.target)

@@ -207,6 +207,11 @@ class Session:
         ended = [name for name in self.advertisements if name.startswith("topic:")]
         return {f"topic:{prefix}/#": filter}, ended
 
+    def at_rest(self) -> bool:
+        """Whether all that was published is accepted and on its way, and all that was advertised
+        is known everywhere."""
+        return not (self.persisting or self.unsettled_advertisements or self.held)
+
     def advertisement_ended(self) -> None:
         self._topics_advertised.clear()
 

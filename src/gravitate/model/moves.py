@@ -33,8 +33,8 @@ class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
     publisher: str
     source: str
     target: str
-    path: tuple[str, ...]
     why: Rationale
+    path: tuple[str, ...] = ()
 
 
 class ReassignSubscriber(msgspec.Struct, frozen=True, tag="reassign-subscriber"):

@@ -66,6 +66,8 @@ class Client:
         """What it publishes at QoS 0 while it moves; None: it is not moving."""
         self.silent = False
         """It has said that it publishes nothing more on this connection."""
+        self._said = 0
+        """The last it published before it said so."""
         self.came_from = ""
         """Where it goes back to when it does not arrive; empty: it has arrived."""
         self.published = 0
@@ -164,6 +166,7 @@ class Client:
             if self.paused is None:
                 self.paused = []
             self.silent = True
+            self._said = self.published
             self.connection.submit(i.ClientPaused(self.id))
         elif self.silent and self.paused is not None:
             self.silent = False
@@ -171,9 +174,12 @@ class Client:
             again = [(counter, event, 0) for counter, event in waiting]
             again += [(counter, event, 1) for counter, event in self.unaccepted]
             for counter, event, qos in sorted(again, key=lambda item: item[0]):
-                self.connection.submit(
-                    i.ClientPublished(self.id, PlainBodies((event,)), qos, first_counter=counter)
-                )
+                if counter > self._said:
+                    self.connection.submit(
+                        i.ClientPublished(
+                            self.id, PlainBodies((event,)), qos, first_counter=counter
+                        )
+                    )
 
     def moved(self, target: str) -> None:
         """Its session is over, and it is expected at `target`."""

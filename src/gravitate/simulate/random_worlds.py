@@ -6,9 +6,9 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
-With migrations, publishers are sent to other brokers while all this goes on, and those that count
-their publications also change brokers by themselves. Without, a publisher stays where it is. It
-publishes only what it advertised, or leaves advertising to its broker.
+With migrations, publishers are sent to other brokers while all this goes on. None changes its
+broker by itself, because nothing promises that to go well. A publisher publishes only what it
+advertised, or leaves advertising to its broker.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class WorldOutcome(msgspec.Struct, frozen=True):
     published: int
     delivered: int
     faults: int
+    violations: tuple[str, ...] = ()
     moves: int = 0
     """Publishers relocated."""
     options: str = ""
     """What the world was made with, as the command line has it."""
-    violations: tuple[str, ...] = ()
 
     def report(self) -> str:
         """What to print about a world that failed."""
@@ -172,7 +172,7 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not self._publishes(client) or (self._with_migrations and client.counts):
+                if not self._publishes(client):
                     client.broker = generator.choice(self.network.brokers).id
                 client.connect()
             return
@@ -243,7 +243,7 @@ class RandomWorld:
         if host.broker is not None and way is not None:
             self._names += 1
             move = RelocatePublisher(
-                f"m{self._names}", client.id, client.broker, target, tuple(way), Rationale("drawn")
+                f"m{self._names}", client.id, client.broker, target, Rationale("drawn"), tuple(way)
             )
             self.world.request_move(move, client.broker)
 

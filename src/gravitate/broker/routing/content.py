@@ -79,6 +79,9 @@ class ContentRouter:
         self._ending: dict[tuple[int, str], tuple[str | None, Answer]] = {}
         """Advertisements, by plane and id, that end once nothing trails their publisher's move:
         who wants what is still under way from where it was would be forgotten."""
+        self._prepared: dict[tuple[str, int], dict[str, str]] = {}
+        """Per publisher that has moved: unsettled local subscriptions that miss none of its
+        events, with the neighbour that these come from."""
         self._withheld: dict[str, frozenset[int]] = {}
         """Answers of `withheld`. Invalidated by: any change of the settlement (its version)."""
         self._withheld_version = -1
@@ -99,12 +102,13 @@ class ContentRouter:
             return _NOBODY
         return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
 
-    def withheld(self, came_from: str) -> frozenset[int]:
+    def withheld(self, batch: Batch, came_from: str) -> frozenset[int]:
         """Destinations of local subscriptions that `came_from` has not settled yet.
 
         What comes from there may have holes for them: brokers further back still learn of them.
         Once it has settled, everything that follows it on the link is complete, and stays so
-        whatever the subscription waits for later."""
+        whatever the subscription waits for later. A publisher that has moved behind `came_from`
+        has had the way prepared for all subscriptions there were."""
         settling = self._settling
         if not settling:
             return _NONE
@@ -122,7 +126,12 @@ class ContentRouter:
                     else:
                         unserved.discard(came_from)
             answer = self._withheld[came_from] = frozenset(found)
-        return answer
+        prepared = self._prepared.get((batch.publisher, batch.incarnation))
+        if not prepared or not answer:
+            return answer
+        return answer - {
+            settling[id][0].destination for id, side in prepared.items() if side == came_from
+        }
 
     def announced(self, batch: Batch) -> bool:
         """Whether every event lies within an advertisement that its publisher still has."""
@@ -315,12 +324,27 @@ class ContentRouter:
         def settled_here() -> None:
             # An id may be used again, and the request of its former bearer settle after that.
             if id in self._settling and self._settling[id][0] is entry:
-                del self._settling[id]
+                self._forget_settling(id)
             settled()
 
         if id not in self._settling or self._settling[id][0] is not entry:
+            self._forget_settling(id)
             self._settling[id] = (entry, set(table.neighbours))
         self._settlement.seal(entry.request, last_hop, settled_here)
+
+    def _prepare(self, advertisement: AdvertisementEntry, side: str) -> None:
+        """A publisher moves behind `side`: no subscription there is now will miss its events."""
+        publisher = (advertisement.publisher, advertisement.incarnation)
+        for id, (_, unserved) in self._settling.items():
+            if side in unserved:
+                self._prepared.setdefault(publisher, {})[id] = side
+
+    def _forget_settling(self, id: str) -> None:
+        if self._settling.pop(id, None) is not None:
+            for publisher, prepared in list(self._prepared.items()):
+                prepared.pop(id, None)
+                if not prepared:
+                    del self._prepared[publisher]
 
     def _unsubscribe(
         self, table: RoutingTable, id: str, last_hop: str | None, settled: Answer
@@ -329,7 +353,7 @@ class ContentRouter:
         request = Request()
         if entry is not None and entry.last_hop == last_hop:
             request = self._propagation.remove_subscription(table, entry)
-            self._settling.pop(id, None)
+            self._forget_settling(id)
         self._settlement.seal(request, last_hop, settled)
 
     def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, settled: Answer) -> None:
@@ -354,6 +378,8 @@ class ContentRouter:
         else:
             if former.last_hop is LOCAL:
                 self._departed(former.id)
+            if entry.last_hop is not LOCAL:
+                self._prepare(former, entry.last_hop)
             self._propagation.move_advertisement(table, former, entry.last_hop, entry.attachment)
             entry = former
         self._settlement.seal(entry.request, entry.last_hop, settled)

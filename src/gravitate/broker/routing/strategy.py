@@ -38,7 +38,7 @@ class Router(Protocol):
         """Neighbours that must get the batch whatever the tables say."""
         ...
 
-    def withheld(self, came_from: str) -> frozenset[int]:
+    def withheld(self, batch: Batch, came_from: str) -> frozenset[int]:
         """Local destinations that are not served yet with what comes from a neighbour."""
         ...
 
