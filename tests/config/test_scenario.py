@@ -125,6 +125,7 @@ for_s = 0.1
         (HEAD + NETWORK + "[workload]\npublishers = -1\n", 8, "'publishers' is -1"),
         (HEAD + NETWORK + "[workload]\npublishers = 0\n", 8, "at least 1 publisher"),
         (HEAD + NETWORK + '[workload]\nmix = "odd"\n', 8, "mix"),
+        (HEAD + NETWORK + "[workload]\nsubscriber_brokers = 4\n", 8, "there are 3 brokers"),
         (HEAD + NETWORK + "[trace]\nsampling = 2.0\n", 8, "'sampling' is 2"),
         (HEAD + NETWORK + '[[clients]]\nid = "c"\nbroker = "b9"\n', 9, "broker 'b9'"),
         (

@@ -11,7 +11,7 @@ import uvloop
 from gravitate.config.scenario import load, loads
 from gravitate.config.script import CutLink, DelayLink, Script
 from gravitate.errors import InputError
-from gravitate.serve.demo import report_json, report_table, run_demo, set_the_scene
+from gravitate.serve.demo import report_json, report_table, run_demo
 from gravitate.serve.stage import perform
 from gravitate.simulate.run import run_scenario
 
@@ -86,7 +86,7 @@ def test_a_fault_that_cannot_be_staged_is_refused(brisk: Script) -> None:
 
 
 def test_the_demo_delivers_everything_once_and_in_order(tmp_path: Path) -> None:
-    report = run_demo(1.0, live=False, traces=tmp_path)
+    report = run_demo(load("demo", duration_s=1.0), tmp_path, live=False)
     assert report.is_sound()
     assert report.expected > 0
     assert (report.brokers, report.publishers, report.subscribers) == (15, 10, 300)
@@ -108,6 +108,6 @@ def test_the_demo_delivers_everything_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_the_demo_is_as_long_as_asked() -> None:
-    short, long = set_the_scene(30.0), set_the_scene(90.0)
+    short, long = (load("demo", duration_s=seconds) for seconds in (30.0, 90.0))
     assert (short.duration_s, long.duration_s) == (30.0, 90.0)
     assert len(long.publications) == pytest.approx(3 * len(short.publications), rel=0.1)

@@ -42,7 +42,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.errors import PeerError
 
-FRAME_MESSAGES_MAX = 64
+FRAME_MESSAGES_MAX = 24
 """Of a long queue. A frame that takes longer than the heartbeat allows would be cut off, and be
 sent again, for ever."""
 

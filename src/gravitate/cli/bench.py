@@ -9,7 +9,7 @@ import typer
 
 from gravitate.cli import output
 
-BENCHES = ("matching", "node", "links", "simulator")
+BENCHES = ("matching", "node", "links", "simulator", "pipeline", "placement")
 
 
 def complete_name(incomplete: str) -> list[str]:
@@ -19,7 +19,10 @@ def complete_name(incomplete: str) -> list[str]:
 def bench(
     name: Annotated[
         str,
-        typer.Argument(help="matching, node, links or simulator.", autocompletion=complete_name),
+        typer.Argument(
+            help="matching, node, links, simulator, pipeline or placement.",
+            autocompletion=complete_name,
+        ),
     ],
     case: Annotated[
         list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")

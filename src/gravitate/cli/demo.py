@@ -1,30 +1,105 @@
-"""`gravitate demo`: a network at work, in one minute."""
+"""`gravitate demo`: a workload from Spark, a network at work for a minute, a report."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gravitate.cli import output
+from gravitate.cli import output, spark
 from gravitate.cli.brokers import Trace
+
+if TYPE_CHECKING:
+    from gravitate.config.script import Script
+    from gravitate.serve.demo import DemoReport
+
+SCENARIO = "demo"
+PAGE = "report.html"
+WORKLOAD = "workload"
 
 
 def demo(
     seconds: Annotated[float, typer.Option(help="How long quotes are published.", min=1.0)] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Another seed, other quotes.", min=0)] = None,
     trace: Trace = None,
+    with_spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark/--no-spark",
+            help="Make the workload and the report on Spark. Without, neither is written.",
+        ),
+    ] = True,
     json: output.AsJson = False,
 ) -> None:
     """15 brokers carry stock quotes to 300 subscribers; exit status 1 when one is missing."""
-    from gravitate.serve.demo import report_json, report_table, run_demo
+    from gravitate.serve.demo import report_json, report_table
     from gravitate.trace.manifest import check_unused
 
     if trace is not None:
         check_unused(trace)
-    report = run_demo(seconds, live=not json, traces=trace, seed=seed)
+    directory = trace or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
+    if with_spark and find_spec("pyspark") is None:
+        output.say("no workload from Spark and no report: `pip install 'gravitate[pipeline]'`")
+        with_spark = False
+    play = _with_spark if with_spark else _without_spark
+    report = play(directory, seconds, seed, json)
     if json:
         typer.echo(report_json(report))
     else:
         output.show(report_table(report))
+        # Below the table, where a long path is not cut.
+        for name in ("workload", "traces", "page"):
+            if path := getattr(report, name):
+                typer.echo(f"{name:8}  {path}")
     raise typer.Exit(0 if report.is_sound() else 1)
+
+
+def _without_spark(directory: Path, seconds: float, seed: int | None, json: bool) -> DemoReport:
+    from gravitate.config import scenario
+    from gravitate.serve.demo import run_demo
+
+    return run_demo(scenario.load(SCENARIO, seed, seconds), directory, live=not json)
+
+
+def _with_spark(directory: Path, seconds: float, seed: int | None, json: bool) -> DemoReport:
+    import msgspec
+
+    from gravitate.pipeline.report.write import write_report
+    from gravitate.serve.demo import run_demo
+
+    page = directory / PAGE
+    with spark.started(hidden=json) as session:
+        script = _set_the_scene(session, directory / WORKLOAD, seconds, seed, json)
+        report = run_demo(script, directory, live=not json)
+        with output.activity("the slow loop reads the traces", hidden=json) as say:
+            write_report(session, directory, page, tell=say)
+    return msgspec.structs.replace(
+        report, workload=str(directory / WORKLOAD), page=str(page.absolute())
+    )
+
+
+def _set_the_scene(
+    session: Any, folder: Path, seconds: float, seed: int | None, json: bool
+) -> Script:
+    """The demo's script, with a workload from Spark: the rows that the scenario has by itself."""
+    from gravitate.config import scenario
+    from gravitate.pipeline.workloads.making import make_workload
+
+    said = scenario.described(SCENARIO)
+    assert said.workload is not None
+    parameters = {
+        "publishers": said.workload.publishers,
+        "subscribers": said.workload.subscribers,
+        "rate_msgs_per_s": said.workload.rate_msgs_per_s,
+        "mix": said.workload.mix,
+        "brokers": said.network.brokers,
+        "duration_s": seconds,
+    }
+    with output.activity("Spark makes the workload", hidden=json):
+        make_workload(
+            session, "stocks", folder, parameters, seed=said.seed if seed is None else seed
+        )
+    return scenario.load(SCENARIO, seed, seconds, workload=folder)

@@ -14,7 +14,18 @@ from typing import Annotated
 
 import typer
 
-from gravitate.cli import bench, brokers, clients, demo, networks, simulate, workload
+from gravitate.cli import (
+    bench,
+    brokers,
+    clients,
+    demo,
+    evaluate,
+    ingest,
+    networks,
+    report,
+    simulate,
+    workload,
+)
 from gravitate.errors import FilterError, GravitateError
 
 DEBUG = "GRAVITATE_DEBUG"
@@ -35,6 +46,10 @@ app.command()(clients.pub)
 app.command()(clients.sub)
 app.command()(simulate.simulate)
 app.command()(workload.workload)
+app.command()(ingest.ingest)
+app.command()(evaluate.evaluate)
+app.command()(evaluate.match)
+app.command()(report.report)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")
 

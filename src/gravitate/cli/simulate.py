@@ -30,6 +30,12 @@ def simulate(
         typer.Option(help="Replaces the scenario's seed; the first random world.", min=0),
     ] = None,
     processes: Annotated[int, typer.Option(help="For random worlds.", min=1)] = 2,
+    migrations: Annotated[
+        bool, typer.Option("--migrations", help="Relocate publishers in random worlds.")
+    ] = False,
+    faults: Annotated[
+        bool, typer.Option("--faults/--no-faults", help="Whether things go wrong in random worlds.")
+    ] = True,
     trace: Trace = None,
     sampling: Sampling = 1.0,
     checks: Annotated[
@@ -45,7 +51,7 @@ def simulate(
     if random and trace is not None:
         raise InputError("random worlds are not traced: give --trace with a scenario")
     if random:
-        _random_worlds(random, 1 if seed is None else seed, processes, json)
+        _random_worlds(random, 1 if seed is None else seed, processes, migrations, faults, json)
     else:
         _scenario(str(scenario), seed, trace, sampling, checks, json)
 
@@ -141,7 +147,9 @@ def _show(result: RunResult) -> None:
         output.say(sentence)
 
 
-def _random_worlds(count: int, seed: int, processes: int, json: bool) -> None:
+def _random_worlds(
+    count: int, seed: int, processes: int, migrations: bool, faults: bool, json: bool
+) -> None:
     from gravitate.simulate.random_worlds import WorldOutcome, run_worlds
 
     done = 0
@@ -154,7 +162,9 @@ def _random_worlds(count: int, seed: int, processes: int, json: bool) -> None:
             if outcome.violations:
                 output.say(outcome.report())
 
-        outcomes = run_worlds(count, seed, processes, played)
+        outcomes = run_worlds(
+            count, seed, processes, played, faults=faults, migrations=migrations
+        )
     failed = [outcome for outcome in outcomes if outcome.violations]
     facts: dict[str, object] = {
         "worlds": len(outcomes),
@@ -162,6 +172,7 @@ def _random_worlds(count: int, seed: int, processes: int, json: bool) -> None:
         "brokers": sum(outcome.brokers for outcome in outcomes),
         "clients": sum(outcome.clients for outcome in outcomes),
         "faults": sum(outcome.faults for outcome in outcomes),
+        "publishers moved": sum(outcome.moves for outcome in outcomes),
         "published": sum(outcome.published for outcome in outcomes),
         "delivered": sum(outcome.delivered for outcome in outcomes),
         "steps": sum(outcome.steps for outcome in outcomes),

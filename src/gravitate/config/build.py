@@ -50,8 +50,7 @@ def shaped(
     else:
         points = [()] * brokers
     _check_ports(brokers, (mqtt_port, peer_port, http_port))
-    digits = max(2, len(str(brokers)))
-    ids = [f"b{number:0{digits}d}" for number in range(1, brokers + 1)]
+    ids = broker_ids(brokers)
     return Network(
         name=name or f"{shape}-{brokers}",
         brokers=tuple(
@@ -70,6 +69,12 @@ def shaped(
             for parent, child in links
         ),
     )
+
+
+def broker_ids(brokers: int) -> list[str]:
+    """The names of the brokers in a made network of that many."""
+    digits = max(2, len(str(brokers)))
+    return [f"b{number:0{digits}d}" for number in range(1, brokers + 1)]
 
 
 def _check_ports(brokers: int, firsts: tuple[int, ...]) -> None:

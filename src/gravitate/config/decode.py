@@ -63,7 +63,7 @@ def _explained(document: Document, kind: Any, problem: str) -> FileError:
     value = _value_at(document.data, place)
     return document.error(
         f"{_dotted(place)} is {_shown(value)}, which is not accepted: "
-        f"write {_accepted(wanted, found['problem'])}",
+        f"write {accepted(wanted, found['problem'])}",
         *place,
     )
 
@@ -125,7 +125,8 @@ def _keys(kind: Any) -> list[str]:
     return []
 
 
-def _accepted(kind: Any, problem: str) -> str:
+def accepted(kind: Any, problem: str) -> str:
+    """What may be written where a `kind` is declared; `problem` where that is not known."""
     if kind in _KINDS:
         return _KINDS[kind]
     origin, arguments = get_origin(kind), get_args(kind)

@@ -22,8 +22,8 @@ a condition that does not parse, a fault on a link that is not there.
     input_ms = 0.0
     event_ms = 0.02
 
-    [workload]                      # stock quotes; optional
-    publishers = 2
+    [workload]                      # stock quotes; optional. Or directory = "quotes", a folder
+    publishers = 2                  # that `gravitate workload` made, with qos if need be
     subscribers = 20
     rate_msgs_per_s = 5.0
     mix = "random"                  # or "enterprise"
@@ -56,7 +56,7 @@ from typing import Final
 
 import msgspec
 
-from gravitate.config import latencies
+from gravitate.config import latencies, workload_script
 from gravitate.config import network as network_file
 from gravitate.config.build import shaped
 from gravitate.config.decode import decode
@@ -73,8 +73,9 @@ from gravitate.config.script import (
     ServiceTimes,
     TraceOptions,
 )
+from gravitate.config.stock_tables import StockQuotes, problem
 from gravitate.config.toml import Document, parse, read
-from gravitate.config.workload import StockQuotes, stock_quotes
+from gravitate.config.workload import stock_quotes
 from gravitate.errors import FileError, FilterError, InputError
 from gravitate.model.language import parse as parse_condition
 
@@ -95,6 +96,12 @@ class NetworkChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth_bytes_per_s: float = 0.0
 
 
+class WorkloadChoice(StockQuotes, frozen=True, forbid_unknown_fields=True):
+    """A workload's folder, or stock quotes made to order."""
+
+    directory: str = ""
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a scenario file says, before anything is drawn."""
 
@@ -102,21 +109,39 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duration_s: float
     network: NetworkChoice
     seed: int = 1
-    workload: StockQuotes | None = None
+    workload: WorkloadChoice | None = None
     clients: tuple[ScriptClient, ...] = ()
     faults: tuple[Fault, ...] = ()
     service: ServiceTimes = ServiceTimes()
     trace: TraceOptions = TraceOptions()
 
 
-def load(path: str | Path, seed: int | None = None, duration_s: float | None = None) -> Script:
+def load(
+    path: str | Path,
+    seed: int | None = None,
+    duration_s: float | None = None,
+    workload: Path | None = None,
+) -> Script:
     """The script of the scenario file at `path`, or of a packaged one by its name.
 
-    `seed` and `duration_s` replace those in the file."""
+    `seed` and `duration_s` replace those in the file; `workload` is the folder of one that is to
+    be used instead of what the file says."""
+    return _expand(_document(path), Path(path).parent, seed, duration_s, workload)
+
+
+def described(path: str | Path) -> Scenario:
+    """What a scenario file says, or a packaged one by its name; nothing is drawn."""
+    document = _document(path)
+    scenario = decode(document, Scenario)
+    _check_figures(document, scenario)
+    return scenario
+
+
+def _document(path: str | Path) -> Document:
     if str(path) in PACKAGED and not Path(path).exists():
         file = resources.files("gravitate.config") / "scenarios" / f"{path}.toml"
-        return loads(file.read_text("utf-8"), f"{path}.toml", seed, duration_s)
-    return _expand(read(path), Path(path).parent, seed, duration_s)
+        return parse(file.read_text("utf-8"), f"{path}.toml")
+    return read(path)
 
 
 def loads(
@@ -126,7 +151,13 @@ def loads(
     return _expand(parse(text, path), Path(path).parent, seed, duration_s)
 
 
-def _expand(document: Document, folder: Path, seed: int | None, duration_s: float | None) -> Script:
+def _expand(
+    document: Document,
+    folder: Path,
+    seed: int | None,
+    duration_s: float | None,
+    workload: Path | None = None,
+) -> Script:
     scenario = decode(document, Scenario)
     _check_figures(document, scenario)
     if seed is None:
@@ -137,8 +168,17 @@ def _expand(document: Document, folder: Path, seed: int | None, duration_s: floa
     brokers = [broker.id for broker in network.brokers]
     clients = list(scenario.clients)
     publications: list[Publication] = []
-    if scenario.workload is not None:
-        drawn, publications = stock_quotes(scenario.workload, brokers, duration_s, seed)
+    if workload is not None:
+        drawn, publications = workload_script.read(workload, brokers, duration_s)
+        clients = [*drawn, *clients]
+    elif scenario.workload is not None:
+        _check_workload(document, scenario.workload, len(brokers))
+        if scenario.workload.directory:
+            drawn, publications = workload_script.read(
+                folder / scenario.workload.directory, brokers, duration_s, scenario.workload.qos
+            )
+        else:
+            drawn, publications = stock_quotes(scenario.workload, brokers, duration_s, seed)
         clients = [*drawn, *clients]
     _check_clients(document, scenario, clients, set(brokers))
     _check_faults(document, scenario, network, {client.id for client in clients})
@@ -228,28 +268,18 @@ def _check_figures(document: Document, scenario: Scenario) -> None:
         time_ms = getattr(scenario.service, name)
         if not 0 <= time_ms < math.inf:
             raise document.error(f"'{name}' is {time_ms:g}: write a number from 0", "service", name)
-    workload = scenario.workload
-    if workload is None:
-        return
-    for name, number in (
-        ("publishers", workload.publishers),
-        ("subscribers", workload.subscribers),
-        ("payload_bytes", workload.payload_bytes),
-    ):
-        if number < 0:
-            raise document.error(
-                f"'{name}' is {number}: write a whole number from 0", "workload", name
-            )
-    if workload.publishers == 0 and workload.subscribers:
-        raise document.error(
-            "subscribers follow publishers: write at least 1 publisher", "workload", "publishers"
-        )
-    if not 0 < workload.rate_msgs_per_s < math.inf:
-        raise document.error(
-            f"'rate_msgs_per_s' is {workload.rate_msgs_per_s:g}: write a number above 0",
-            "workload",
-            "rate_msgs_per_s",
-        )
+
+
+def _check_workload(document: Document, workload: WorkloadChoice, brokers: int) -> None:
+    if workload.directory:
+        for name in document.data["workload"]:
+            if name not in {"directory", "qos"}:
+                raise document.error(
+                    f"'directory' and '{name}' exclude each other: write one", "workload", name
+                )
+    elif found := problem(workload, brokers):
+        name, sentence = found
+        raise document.error(sentence, "workload", name)
 
 
 def _check_clients(

@@ -21,9 +21,11 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gravitate import __version__
 from gravitate.errors import FileError
+from gravitate.trace.reader import check_columns
 
 MANIFEST: Final = "workload.json"
 
@@ -157,3 +159,20 @@ def load_manifest(directory: str | Path) -> WorkloadManifest:
         raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
     except msgspec.DecodeError as problem:
         raise FileError(f"is not the manifest of a workload: {problem}", str(path)) from None
+
+
+def table_files(directory: str | Path, table: str) -> list[Path]:
+    """The complete files of a table, in the order of their rows."""
+    return sorted((Path(directory) / table).glob("part-*.parquet"))
+
+
+def read_file(path: Path, table: str) -> pa.Table:
+    """The rows of one file of a table; a `FileError` names the file and the column that is not
+    what the schema says."""
+    try:
+        with pq.ParquetFile(path) as file:
+            check_columns(file.schema_arrow, TABLES[table], table, str(path))
+            return file.read().select(TABLES[table].names).cast(TABLES[table])
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        reason = str(problem).splitlines()[0]
+        raise FileError(f"cannot be read as Parquet: {reason}", str(path)) from None

@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
+    ArrayType,
     DataType,
     DoubleType,
     IntegerType,
@@ -155,6 +156,48 @@ DERIVED: Final[dict[str, StructType]] = {
     "delays": DELAYS,
     "yield": YIELD,
 }
+
+_PUBLICATION: Final = [
+    _column("publisher", StringType(), "client id of the publisher"),
+    _column("number", LongType(), "counts the publications of one publisher from 1"),
+]
+
+MATCHES: Final = StructType(
+    [*_PUBLICATION, _column("subscriber", StringType(), "client id of a subscriber it matches")]
+)
+"""Who must get which publication of a workload; each pair once."""
+
+SUBSCRIPTION_MATCHES: Final = StructType(
+    [
+        _column("subscriber", StringType(), "client id"),
+        _column("subscription", StringType(), "name within its subscriber"),
+        _column("matches", LongType(), "publications that it matches"),
+        _column("deliveries", LongType(), "those its subscriber gets by it, not by another"),
+    ]
+)
+"""How much each subscription of a workload lets through."""
+
+AUDIENCES: Final = StructType(
+    [
+        *_PUBLICATION,
+        _column("source", StringType(), "broker where it is published; null: not placed", True),
+        _column("size_bytes", LongType(), "its weight on a link"),
+        _column(
+            "audience",
+            ArrayType(
+                StructType(
+                    [
+                        _column("broker", StringType(), "where somebody wants it"),
+                        _column("sessions", LongType(), "how many"),
+                    ]
+                ),
+                containsNull=False,
+            ),
+            "brokers whose clients it matches, sorted",
+        ),
+    ]
+)
+"""Where the publications of a workload go; one row each, also those that nobody wants."""
 
 PLANS: Final = StructType(
     [

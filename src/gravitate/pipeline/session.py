@@ -86,17 +86,27 @@ def stop() -> None:
 
 @contextlib.contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turns what Spark says about lacks of the machine into one sentence."""
+    """Turns what Spark says about lacks of the machine, and what a worker refused, into one
+    sentence."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+
+    from gravitate.pipeline import failures
 
     try:
         yield
     except (Py4JError, PySparkException) as problem:
         said = str(problem)
+        if (refused := failures.of_worker(said)) is not None:
+            raise refused from None
         if "OutOfMemoryError" in said or "ExecutorLostFailure" in said:
             raise EnvironmentLack(
                 "Spark ran out of memory: give it more with --memory GIB, or less to do"
+            ) from problem
+        if "Python worker exited unexpectedly" in said:
+            raise EnvironmentLack(
+                "a Python worker of Spark was killed, mostly because the machine ran out of "
+                "memory: end something, or use fewer workers with --master 'local[1]'"
             ) from problem
         if "No space left on device" in said:
             raise EnvironmentLack(

@@ -1,10 +1,10 @@
 """The demo: a tree of 15 brokers on loopback, wide-area latencies, stock quotes, 300 subscribers.
 
-    report = run_demo(seconds=60.0)       # blocking; `live=False` shows nothing while it runs
+    report = run_demo(script, folder)     # blocking; `live=False` shows nothing while it runs
     console.print(report_table(report))   # or report_json(report)
 
-One function per act: the scene is set, the network comes up and is watched while the script is
-played, the reckoning is shown. A mechanism that joins the demo later adds an act.
+One function per act: the scene is introduced, the network comes up and is watched while the
+script is played, the reckoning is shown. A mechanism that joins the demo later adds an act.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gravitate.config import scenario
 from gravitate.config.outcome import Outcome
 from gravitate.config.script import Script
 from gravitate.serve.stage import LiveResult, Stage, staged
 from gravitate.serve.traces import TraceSettings
 
-SECONDS: Final = 60.0
 VIEW_S: Final = 0.5
 """Between two looks at the network."""
 
@@ -50,19 +48,16 @@ class DemoReport(Outcome, frozen=True, kw_only=True):
     pure_forwarders: int
     yield_: float = msgspec.field(name="yield")
     traces: str = ""
+    workload: str = ""
+    """Folder of the workload that was played; empty when it was drawn on the spot."""
+    page: str = ""
+    """The report for people; empty when none was made."""
 
 
 def run_demo(
-    seconds: float = SECONDS,
-    *,
-    live: bool = True,
-    traces: Path | None = None,
-    seed: int | None = None,
-    console: Console | None = None,
+    script: Script, directory: Path, *, live: bool = True, console: Console | None = None
 ) -> DemoReport:
-    """The whole demo; traces go below `traces`, by default a new folder of `runs/`."""
-    script = set_the_scene(seconds, seed)
-    directory = traces or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
+    """Play the script; traces go into `directory`."""
     return uvloop.run(_play(script, directory, console or Console() if live else None))
 
 
@@ -76,11 +71,6 @@ async def _play(script: Script, directory: Path, console: Console | None) -> Dem
 
 
 # --- act one: the scene -------------------------------------------------------------------------
-
-
-def set_the_scene(seconds: float = SECONDS, seed: int | None = None) -> Script:
-    """The demo's script at the length asked for."""
-    return scenario.load("demo", seed, seconds)
 
 
 def introduce(script: Script, console: Console) -> None:
@@ -217,7 +207,6 @@ def report_table(report: DemoReport) -> Table:
         ("messages per broker, most", f"{report.broker_msgs_per_s_max:,.0f} /s"),
         ("arrivals at pure forwarders", f"{report.pure_forwarders:,}"),
         ("yield", f"{100 * report.yield_:.1f} %"),
-        ("traces", report.traces),
     ]
     for name, value in rows:
         table.add_row(name, value)

@@ -40,7 +40,9 @@ class RollingFile:
         """Append rows; the file is completed once it is long enough."""
         if self._open is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._open = pq.ParquetWriter(self._temporary, self._schema, compression="zstd")
+            self._open = pq.ParquetWriter(
+                self._temporary, self._schema, compression="zstd", write_page_checksum=True
+            )
         self._open.write_table(rows)
         self._rows += rows.num_rows
         if self._rows >= self._rows_per_file:

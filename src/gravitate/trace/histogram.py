@@ -8,7 +8,8 @@ and stands for the geometric middle of its bounds, which is off by at most `sqrt
 than 1 %. The last class has no upper bound. Histograms of parts (periods, brokers, partitions)
 are merged by adding their counts; counts may be weights. Nothing is known here of who waited.
 
-A *percentile* is the smallest delay that at least that share of the deliveries does not exceed.
+A *percentile* at a share is the delay that stands there among all delays in order, between two of
+them in proportion: the definition of `numpy.percentile`, which `trace.metrics` uses too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ DELAY_S_MIN: Final = 1e-6
 RATIO: Final = 1.02
 BUCKETS: Final = 1400
 """Enough for a million seconds."""
+_HAIR: Final = 1e-6
+"""Sums of weights need not be exact; ranks this near to a whole number are one."""
 
 
 def bucket_of(delay_s: ArrayLike) -> NDArray[np.int32]:
@@ -53,11 +56,18 @@ def percentiles_s(
     weights: NDArray[Any] = np.bincount(
         np.asarray(buckets, dtype=np.int64), np.asarray(counts, dtype=np.float64), 1
     )
-    total = np.cumsum(weights)
-    if total[-1] <= 0:
+    kept = np.flatnonzero(weights)
+    if not len(kept):
         return [0.0] * len(shares)
-    # A hair below the exact rank, so that sums of weights need not be exact.
-    ranks = np.asarray(shares) * total[-1] * (1 - 1e-12)
-    found = np.searchsorted(total, ranks)
-    found = np.maximum(found, np.flatnonzero(weights)[0])
-    return [min(float(delay_s), delay_s_max) for delay_s in bucket_delay_s(found)]
+    # Weights below 1 are read in units of the smallest, as if they were counts.
+    ends = np.cumsum(weights[kept]) / min(1.0, weights[kept].min())
+    place = np.asarray(shares) * (ends[-1] - 1.0)
+    before = np.floor(place + _HAIR)
+    below, above = (
+        bucket_delay_s(
+            kept[np.minimum(np.searchsorted(ends, rank + _HAIR, "right"), len(kept) - 1)]
+        )
+        for rank in (before, before + 1)
+    )
+    found = below + np.maximum(place - before, 0.0) * (above - below)
+    return [min(float(delay_s), delay_s_max) for delay_s in found]

@@ -60,7 +60,12 @@ def read_file(path: Path, table: str, columns: Sequence[str] | None = None) -> p
 
 def check(found: pa.Schema, table: str, path: str) -> None:
     """Refuse a schema that is not the table's; the error names the first column that differs."""
-    for field in TABLES[table]:
+    check_columns(found, TABLES[table], table, path)
+
+
+def check_columns(found: pa.Schema, expected: pa.Schema, table: str, path: str) -> None:
+    """The same for any table whose schema is at hand."""
+    for field in expected:
         if field.name not in found.names:
             raise FileError(f"column '{field.name}' of table '{table}' is missing", path)
         kind = found.field(field.name).type
@@ -69,5 +74,5 @@ def check(found: pa.Schema, table: str, path: str) -> None:
                 f"column '{field.name}' of table '{table}' is {kind}, expected {field.type}", path
             )
     for name in found.names:
-        if name not in TABLES[table].names:
+        if name not in expected.names:
             raise FileError(f"column '{name}' is not part of table '{table}'", path)

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape, Marks, shared_events
+from gravitate.pipeline.derive.periods import is_one_of
 from gravitate.pipeline.derive.profiles import WORD
 
 TRAVEL_S_MAX: Final = 600.0
@@ -40,7 +41,7 @@ def common_interest(
 
     `profiles` must reach `travel_periods` further than `periods` on both sides."""
     shape = shape or FilterShape()
-    own = profiles if periods is None else profiles.where(F.col("period").isin(*periods))
+    own = profiles if periods is None else profiles.where(is_one_of(periods))
     marks = (
         own.select("period", "broker", *WORD, "bits", F.lit(True).alias("own"))
         .union(_also_there(own, profiles, travel_periods(period_s)))
@@ -64,7 +65,7 @@ def periods_sharing(profiles: Any, periods: Collection[int], period_s: float) ->
     """The periods (column `period`) that have an event in common with one of `periods`: those
     whose common interest changes when profiles of `periods` do."""
     seen = _seen(profiles)
-    changed = seen.where(F.col("period").isin(*periods)).select(
+    changed = seen.where(is_one_of(periods)).select(
         *WORD, F.col("period").alias("changed"), F.col("seen").alias("seen_changed")
     )
     near = F.abs(F.col("period") - F.col("changed")) <= travel_periods(period_s)

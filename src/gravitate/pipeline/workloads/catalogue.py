@@ -5,14 +5,29 @@ from __future__ import annotations
 from typing import Final
 
 from gravitate.errors import InputError
-from gravitate.pipeline.workloads import set1, set2, set3, stocks
+from gravitate.pipeline.workloads import (
+    interactions,
+    location,
+    poisson,
+    psoop,
+    set1,
+    set2,
+    set3,
+    stocks,
+    zipf,
+)
 from gravitate.pipeline.workloads.definition import Definition
 
 WORKLOADS: Final[tuple[Definition, ...]] = (
     stocks.DEFINITION,
+    *zipf.DEFINITIONS,
+    interactions.DEFINITION,
+    psoop.DEFINITION,
     set1.DEFINITION,
     set2.DEFINITION,
     set3.DEFINITION,
+    location.DEFINITION,
+    poisson.DEFINITION,
 )
 
 

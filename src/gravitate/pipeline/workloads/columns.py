@@ -59,16 +59,20 @@ def table(name: str, columns: dict[str, Any], rows: int) -> pa.Table:
 
 
 def occurrences(
-    generator: np.random.Generator, counts: Integers, duration_s: float
+    generator: np.random.Generator, counts: Integers, duration_s: float, *, begin: bool = False
 ) -> tuple[Integers, Integers, Floats]:
     """When things happen to several owners: owner, number from 1 and time of each occurrence.
 
     `counts` says how often for each owner; the times of one owner are uniform and ascending,
-    which makes a Poisson process where the counts are Poisson-distributed."""
+    which makes a Poisson process where the counts are Poisson-distributed. With `begin` every
+    owner has one more, at the very start."""
+    counts = counts + 1 if begin else counts
     owners = np.repeat(np.arange(len(counts)), counts)
-    at_s = generator.random(len(owners)) * duration_s
-    at_s = at_s[np.lexsort((at_s, owners))]
     first = np.cumsum(counts) - counts
+    at_s = generator.random(len(owners)) * duration_s
+    if begin:
+        at_s[first] = 0.0
+    at_s = at_s[np.lexsort((at_s, owners))]
     numbers = np.arange(len(owners)) - np.repeat(first, counts) + 1
     return owners, numbers, at_s
 
@@ -78,6 +82,11 @@ def items_per_block(rows_per_item: float, rows_max: int = 200_000) -> int:
     return max(1, min(rows_max, int(rows_max / max(rows_per_item, 1e-9))))
 
 
+def no_places(rows: int) -> pa.Array:
+    """Locations of brokers that have none."""
+    return pa.array([[]] * rows, TABLES["brokers"].field("location").type)
+
+
 def brokers_without_places(block: Block, count: int) -> pa.Table:
     """Brokers that are alike in everything: no location, equal weights, cost 1."""
     rows = len(block)
@@ -85,7 +94,7 @@ def brokers_without_places(block: Block, count: int) -> pa.Table:
         "brokers",
         {
             "broker": numbered("b", np.arange(block.start, block.stop), count),
-            "location": pa.array([[]] * rows, TABLES["brokers"].field("location").type),
+            "location": no_places(rows),
             "weight": 1.0 / count,
             "processing_cost": 1.0,
         },

@@ -5,6 +5,7 @@ Owns the sizes alone, largest first. What a community is about is for who uses t
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravitate.errors import FileError, InputError
+from gravitate.pipeline.workloads.places import MISSING
 
 FILE: Final = "reddit_2013-08_2500_subreddits_subscribers.csv"
 SOURCE: Final = "Reddit 2013-08 community sizes"
@@ -51,21 +53,15 @@ def rank_slope(sizes: NDArray[np.float64]) -> float:
     return float(np.polyfit(np.log(ranks), np.log(positive), 1)[0]) if len(positive) > 1 else 0.0
 
 
-def zipf(count: int, exponent: float) -> NDArray[np.float64]:
-    """Shares that fall with the rank to the power of `exponent`; they add up to 1."""
-    weights = _power_law(count, -exponent)
-    return weights / float(weights.sum())
-
-
 def _power_law(count: int, exponent: float) -> NDArray[np.float64]:
     """The ranks from 1 to the power of `exponent`."""
     return np.power(np.arange(1, count + 1, dtype=np.float64), exponent)
 
 
 def _measured(file: Path) -> NDArray[np.float64]:
-    import csv
-
     sizes = []
+    if not file.exists():
+        raise FileError(MISSING, str(file))
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             rows = csv.DictReader(opened)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gravitate.config.decode import accepted
 from gravitate.config.workload_tables import MANIFEST, TABLES, WorkloadManifest
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline.workloads.catalogue import named
@@ -43,10 +44,12 @@ def make_workload(
     chosen = parameters_of(definition, parameters or {})
     if data is not None and not data.is_dir():
         raise FileError("is not a folder with data", str(data))
+    if seed < 0:
+        raise InputError(f"seed {seed} is not accepted: write a whole number from 0")
     folder = Path(directory)
     check_free(folder)
     made = definition.make(chosen, seed, data)
-    _clear_unfinished(folder)
+    _prepare(folder)
     generated = generate(spark, made.plans, folder, seed, tasks=tasks, progress=progress)
     statistics = made.statistics
     if made.measured is not None:
@@ -72,12 +75,21 @@ def parameters_of(definition: Definition, given: Mapping[str, Any]) -> Any:
                 f"workload '{definition.name}' has no parameter '{name}': "
                 f"write some of {', '.join(known)}"
             )
+    kinds = {field.name: field.type for field in msgspec.structs.fields(definition.parameters)}
+    chosen = {}
     try:
-        chosen = msgspec.convert(dict(given), definition.parameters, strict=False)
-        definition.check(chosen)
-    except (msgspec.ValidationError, InputError) as problem:
+        for name, value in given.items():
+            try:
+                chosen[name] = msgspec.convert(value, kinds[name], strict=False)
+            except msgspec.ValidationError as problem:
+                wanted = accepted(kinds[name], str(problem))
+                raise InputError(f"'{name}' is {value!r}: write {wanted}") from None
+        # Through `convert`, since what a struct refuses by itself is a ValidationError then.
+        parameters = msgspec.convert(chosen, definition.parameters)
+        definition.check(parameters)
+    except (InputError, msgspec.ValidationError) as problem:
         raise InputError(f"workload '{definition.name}': {problem}") from None
-    return chosen
+    return parameters
 
 
 def check_free(folder: Path) -> None:
@@ -106,6 +118,11 @@ def _is_ours(entry: Path) -> bool:
     return entry.name.startswith(f".{MANIFEST}.") and entry.name.endswith(".writing")
 
 
-def _clear_unfinished(folder: Path) -> None:
-    for entry in folder.iterdir() if folder.exists() else ():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+def _prepare(folder: Path) -> None:
+    """Clear what an unfinished workload left, or make the folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for entry in folder.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    except OSError as problem:
+        raise FileError(f"cannot be written: {problem.strerror}", str(folder)) from None

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gravitate.errors import FileError
+from gravitate.errors import FileError, InputError
 from gravitate.overlay.embedding import EmbeddingOptions, Matrix, distances, embed
 from gravitate.pipeline.workloads.generate import generator
 
@@ -28,6 +28,8 @@ ASIA, NORTH_AMERICA, EUROPE = range(3)
 FILE: Final = "planetlab_490_median_rtt_ms.tsv.gz"
 SOURCE: Final = "PlanetLab-490"
 STAND_IN_SOURCE: Final = "synthetic places fitted to PlanetLab-490 (490 hosts, RTT quantiles)"
+
+MISSING: Final = "is missing: the data folder must have it for this workload"
 
 RTT_MS_QUANTILES: Final = {0.05: 19.0, 0.5: 135.0, 0.95: 331.0}
 """Of PlanetLab-490 over all pairs, as published with it: what the stand-in is fitted to."""
@@ -98,7 +100,11 @@ def places_of(data: Path | None, dimensions: int, seed: int) -> Places:
 
 def measured(file: Path, dimensions: int, seed: int) -> Places:
     """Hosts embedded from a file of round-trip times, tab-separated, one row a host."""
-    fit = embed(_round_trips_ms(file), seed, EmbeddingOptions(dimensions=dimensions))
+    times = _round_trips_ms(file)
+    try:
+        fit = embed(times, seed, EmbeddingOptions(dimensions=dimensions))
+    except InputError as problem:
+        raise FileError(str(problem), str(file)) from None
     return _sorted(fit.points, regions_of(fit.points), SOURCE, fit.relative_error_median)
 
 
@@ -166,6 +172,8 @@ def _sorted(points: Matrix, regions: NDArray[np.int64], source: str, error: floa
 
 
 def _round_trips_ms(file: Path) -> Matrix:
+    if not file.exists():
+        raise FileError(MISSING, str(file))
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             times: Matrix = np.loadtxt(file, delimiter="\t", ndmin=2)

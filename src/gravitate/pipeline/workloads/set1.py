@@ -28,15 +28,14 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gravitate.errors import InputError
 from gravitate.pipeline.workloads import communities, places, topics
+from gravitate.pipeline.workloads.columns import Floats
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import Block, TablePlan, Tallied, generator
 from gravitate.pipeline.workloads.subscribers import (
-    Floats,
     Positive,
     Spots,
     SubscriberSet,
@@ -45,6 +44,7 @@ from gravitate.pipeline.workloads.subscribers import (
     drawn,
     interest_rows,
     scattered,
+    shares_measured,
 )
 
 REGION_SHARES: Final = (4.0, 1.0, 4.0)
@@ -85,6 +85,7 @@ class _Model:
     """Of the shares of (region, topic), regions the slower."""
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    broad: NDArray[np.bool_]
     spots: Spots
     variation: float
     scatter_ms: float
@@ -108,6 +109,7 @@ def make(parameters: Set1, seed: int, data: Path | None) -> Made:
         cumulative(joint),
         poset.low.astype(np.float32),
         poset.high.astype(np.float32),
+        poset.broad,
         spots,
         parameters.interest_variation,
         parameters.scatter_ms,
@@ -123,6 +125,7 @@ def make(parameters: Set1, seed: int, data: Path | None) -> Made:
         (TablePlan("interests", parameters.subscribers, partial(_rows, model)), brokers),
         f"{sites.source}; {sizes.source}",
         sites.statistics() | _statistics(poset, sizes.sizes, parameters),
+        shares_measured,
     )
 
 
@@ -153,12 +156,12 @@ def _statistics(poset: topics.Topics, sizes: Floats, parameters: Set1) -> dict[s
         "community_rank_slope": communities.rank_slope(sizes),
         "topics": float(len(poset)),
         "topic_share_max": float(poset.popularity.max()),
-        "broad_share": float(poset.popularity[poset.broad].sum()),
+        "broad_share_expected": float(poset.popularity[poset.broad].sum()),
         "interest_volume_mean": float((areas * poset.popularity).sum() * remaining),
     }
 
 
-def _rows(model: _Model, block: Block) -> pa.Table:
+def _rows(model: _Model, block: Block) -> Tallied:
     """The subscribers of a block."""
     random = block.generator()
     region, topic = np.divmod(drawn(random, model.sums, len(block)), len(model.low))
@@ -168,7 +171,12 @@ def _rows(model: _Model, block: Block) -> pa.Table:
         cut = np.float32(model.variation) * (high - low)
         low = low + cut * random.random(low.shape, dtype=np.float32)
         high = high - cut * random.random(low.shape, dtype=np.float32)
-    return interest_rows(block, locations, low, high, topic)
+    counts = {
+        "subscribers": len(block),
+        "broad": int(model.broad[topic].sum()),
+        **dict(zip(places.REGIONS, np.bincount(region, minlength=3).tolist(), strict=True)),
+    }
+    return Tallied(interest_rows(block, locations, low, high, topic), counts)
 
 
 DEFINITION: Final = Definition(

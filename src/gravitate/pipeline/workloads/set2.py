@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gravitate.errors import InputError
 from gravitate.pipeline.workloads import places
-from gravitate.pipeline.workloads.communities import zipf
+from gravitate.pipeline.workloads.columns import Floats
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import Block, TablePlan, Tallied, generator
+from gravitate.pipeline.workloads.popularity import zipf
 from gravitate.pipeline.workloads.subscribers import (
     Exponent,
-    Floats,
     Positive,
     Spots,
     SubscriberSet,
@@ -34,6 +33,7 @@ from gravitate.pipeline.workloads.subscribers import (
     cumulative,
     drawn,
     interest_rows,
+    shares_measured,
 )
 
 SIDE: Final = 1.0
@@ -55,6 +55,7 @@ class _Model:
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     spots: Spots
+    hottest: int
 
 
 def make(parameters: Set2, seed: int, data: Path | None) -> Made:
@@ -78,7 +79,8 @@ def make(parameters: Set2, seed: int, data: Path | None) -> Made:
     return Made(
         (TablePlan("interests", parameters.subscribers, partial(_rows, model)), brokers),
         sites.source,
-        sites.statistics() | {"interest_share_max": float(shares.max())},
+        sites.statistics() | {"hottest_share_expected": float(shares.max())},
+        shares_measured,
     )
 
 
@@ -96,16 +98,22 @@ def _model(parameters: Set2, shares: Floats, sites: places.Places, seed: int) ->
         np.full(parameters.interests, each),
     )
     return _Model(
-        cumulative(shares), low.astype(np.float32), (low + SIDE).astype(np.float32), spots
+        cumulative(shares),
+        low.astype(np.float32),
+        (low + SIDE).astype(np.float32),
+        spots,
+        int(shares.argmax()),
     )
 
 
-def _rows(model: _Model, block: Block) -> pa.Table:
+def _rows(model: _Model, block: Block) -> Tallied:
     """The subscribers of a block."""
     random = block.generator()
     square = drawn(random, model.sums, len(block))
     locations = model.spots.draw(random, square)
-    return interest_rows(block, locations, model.low[square], model.high[square], square)
+    rows = interest_rows(block, locations, model.low[square], model.high[square], square)
+    counts = {"subscribers": len(block), "hottest": int((square == model.hottest).sum())}
+    return Tallied(rows, counts)
 
 
 DEFINITION: Final = Definition(

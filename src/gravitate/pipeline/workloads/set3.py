@@ -18,15 +18,14 @@ from typing import Annotated, Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from gravitate.pipeline.workloads import places
-from gravitate.pipeline.workloads.communities import zipf
+from gravitate.pipeline.workloads.columns import Floats
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import Block, TablePlan, Tallied, generator
+from gravitate.pipeline.workloads.popularity import zipf
 from gravitate.pipeline.workloads.subscribers import (
     Exponent,
-    Floats,
     Positive,
     Spots,
     SubscriberSet,
@@ -34,6 +33,7 @@ from gravitate.pipeline.workloads.subscribers import (
     cumulative,
     drawn,
     interest_rows,
+    shares_measured,
 )
 
 
@@ -62,6 +62,7 @@ class _Model:
     widths: Floats
     extent: float
     spots: Spots
+    hottest: int
 
 
 def make(parameters: Set3, seed: int, data: Path | None) -> Made:
@@ -84,6 +85,7 @@ def make(parameters: Set3, seed: int, data: Path | None) -> Made:
         steps * parameters.width_cells_max * cell,
         parameters.event_extent,
         everywhere,
+        int(shares.argmax()),
     )
     brokers = brokers_plan(
         parameters.brokers, everywhere.points, everywhere.shares(np.ones(1)), 0.0, seed
@@ -93,11 +95,12 @@ def make(parameters: Set3, seed: int, data: Path | None) -> Made:
         (TablePlan("interests", parameters.subscribers, partial(_rows, model)), brokers),
         sites.source,
         sites.statistics()
-        | {"cell_share_max": float(shares.max()), "width_mean_unclipped": width_mean},
+        | {"hottest_share_expected": float(shares.max()), "width_mean_unclipped": width_mean},
+        shares_measured,
     )
 
 
-def _rows(model: _Model, block: Block) -> pa.Table:
+def _rows(model: _Model, block: Block) -> Tallied:
     """The subscribers of a block."""
     random = block.generator()
     count = len(block)
@@ -109,7 +112,8 @@ def _rows(model: _Model, block: Block) -> pa.Table:
     low = np.maximum(centre - half, 0.0).astype(np.float32)
     high = np.minimum(centre + half, model.extent).astype(np.float32)
     locations = model.spots.draw(random, np.zeros(count, dtype=np.int64))
-    return interest_rows(block, locations, low, high, cell)
+    counts = {"subscribers": count, "hottest": int((cell == model.hottest).sum())}
+    return Tallied(interest_rows(block, locations, low, high, cell), counts)
 
 
 DEFINITION: Final = Definition(

@@ -16,15 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gravitate.config.workload_tables import BROKERS, INTERESTS
+from gravitate.pipeline.workloads import columns
+from gravitate.pipeline.workloads.columns import Floats
 from gravitate.pipeline.workloads.generate import Block, TablePlan, generator
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Exponent = Annotated[float, msgspec.Meta(ge=0.0, le=10.0)]
 Dimensions = Annotated[int, msgspec.Meta(ge=1, le=16)]
-
-Floats = NDArray[np.float64]
 
 
 class SubscriberSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,14 +79,6 @@ def drawn(random: np.random.Generator, sums: Floats, count: int) -> NDArray[np.i
     return np.searchsorted(sums, random.random(count), side="right")
 
 
-def vectors_column(rows: NDArray[np.float32], kind: pa.DataType) -> pa.Array:
-    """A column of lists with a row of `rows` each."""
-    count, width = rows.shape
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
-    values = pa.array(np.ascontiguousarray(rows, dtype=np.float32).reshape(-1))
-    return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind)
-
-
 def interest_rows(
     block: Block,
     locations: NDArray[np.float32],
@@ -96,16 +87,32 @@ def interest_rows(
     communities: NDArray[np.int64],
 ) -> pa.Table:
     """The rows of table `interests` for a block of subscribers."""
-    return pa.table(
-        [
-            pa.array(np.arange(block.start, block.stop, dtype=np.int64)),
-            vectors_column(locations, INTERESTS.field("location").type),
-            vectors_column(low, INTERESTS.field("low").type),
-            vectors_column(high, INTERESTS.field("high").type),
-            pa.array(communities.astype(np.int32)),
-        ],
-        schema=INTERESTS,
+    return columns.table(
+        "interests",
+        {
+            "subscriber": np.arange(block.start, block.stop, dtype=np.int64),
+            "location": _points(locations),
+            "low": _points(low),
+            "high": _points(high),
+            "community": communities.astype(np.int32),
+        },
+        len(block),
     )
+
+
+def _points(rows: NDArray[np.float32]) -> pa.Array:
+    """A column with a list for each row of an array."""
+    return columns.lists(rows.reshape(-1), rows.shape[1])
+
+
+def shares_measured(counts: dict[str, int]) -> dict[str, float]:
+    """Counts of blocks as shares of all subscribers, for the manifest."""
+    total = counts.get("subscribers", 0)
+    return {
+        f"{name}_share": count / total
+        for name, count in counts.items()
+        if name != "subscribers" and total
+    }
 
 
 def brokers_plan(
@@ -135,15 +142,14 @@ def scattered(
 
 
 def _broker_rows(locations: NDArray[np.float32], block: Block) -> pa.Table:
-    count = len(locations)
-    digits = max(2, len(str(count)))
-    numbers = range(block.start + 1, block.stop + 1)
-    return pa.table(
-        [
-            pa.array([f"b{number:0{digits}d}" for number in numbers], pa.string()),
-            vectors_column(locations[block.start : block.stop], BROKERS.field("location").type),
-            pa.array(np.full(len(block), 1.0 / count)),
-            pa.array(np.ones(len(block))),
-        ],
-        schema=BROKERS,
+    numbers = np.arange(block.start, block.stop)
+    return columns.table(
+        "brokers",
+        {
+            "broker": columns.numbered("b", numbers, len(locations)),
+            "location": _points(locations[block.start : block.stop]),
+            "weight": 1.0 / len(locations),
+            "processing_cost": 1.0,
+        },
+        len(block),
     )

@@ -26,11 +26,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from gravitate.model.seeds import generator
 from gravitate.pipeline.workloads import columns
 from gravitate.pipeline.workloads.columns import Floats, Integers
 from gravitate.pipeline.workloads.covering import covered_share
 from gravitate.pipeline.workloads.definition import Definition, Made
-from gravitate.pipeline.workloads.generate import ROWS_PER_BLOCK, Block, TablePlan, generator
+from gravitate.pipeline.workloads.generate import ROWS_PER_BLOCK, Block, TablePlan
 from gravitate.pipeline.workloads.popularity import calibrated, ranks_at, zipf
 
 SCORES = 1_000_000
@@ -173,7 +174,12 @@ def broker_order(brokers: int, seed: int) -> Integers:
 
 def brokers_at(places: Floats, brokers: int, seed: int) -> Integers:
     """The broker at each place; brokers have equal pieces of the line, in a drawn order."""
-    return broker_order(brokers, seed)[(places * brokers).astype(np.int64)]
+    return broker_order(brokers, seed)[pieces_at(places, brokers)]
+
+
+def pieces_at(places: Floats, brokers: int) -> Integers:
+    """Which of `brokers` equal pieces of the line holds each place; its end is in the last."""
+    return np.minimum((places * brokers).astype(np.int64), brokers - 1)
 
 
 def matching_share(subscribed: Interests, published: Floats, probabilities: Floats) -> float:
@@ -192,7 +198,7 @@ def matching_broker_share(
 ) -> float:
     """Mean share of brokers with a matching subscription, over scores spaced evenly."""
     feeds = ranks_at(subscribed.positions, probabilities)
-    at = (subscribed.places * brokers).astype(np.int64)
+    at = pieces_at(subscribed.places, brokers)
     feed, times = np.unique(ranks_at(published, probabilities), return_counts=True)
     scores = (np.arange(8) + 0.5) / 8 * SCORES
     reached = 0.0
@@ -224,9 +230,9 @@ def make(parameters: ZipfInterests, seed: int, data: Path | None) -> Made:
         ),
     }
     if parameters.interval_min < parameters.interval_max:
-        conditions = _conditions(sample).to_pylist()[:COVERING_SAMPLE]
-        topics = _topics(sample, parameters, skew).to_pylist()[:COVERING_SAMPLE]
-        statistics["covered_share"] = covered_share(list(zip(topics, conditions, strict=True)))
+        topics = _topics(sample, parameters, skew)[:COVERING_SAMPLE].to_pylist()
+        wanted = conditions(sample)[:COVERING_SAMPLE].to_pylist()
+        statistics["covered_share"] = covered_share(list(zip(topics, wanted, strict=True)))
     made = functools.partial
     per_publisher = parameters.rate_msgs_per_min / 60 * parameters.duration_s
     return Made(
@@ -314,7 +320,7 @@ def subscriptions(block: Block, parameters: ZipfInterests, skew: float) -> pa.Ta
             "subscription": "feed",
             "broker": columns.numbered("b", at, parameters.brokers),
             "topic": _topics(drawn, parameters, skew),
-            "condition": _conditions(drawn),
+            "condition": conditions(drawn),
             "from_s": 0.0,
             "until_s": None,
         },
@@ -327,7 +333,8 @@ def _topics(drawn: Interests, parameters: ZipfInterests, skew: float) -> pa.Arra
     return columns.joined("feeds/", columns.numbered("f", feeds, parameters.feeds))
 
 
-def _conditions(drawn: Interests) -> pa.Array:
+def conditions(drawn: Interests) -> pa.Array:
+    """The intervals in the language of conditions."""
     return columns.joined("score BETWEEN ", drawn.low, " AND ", drawn.high)
 
 

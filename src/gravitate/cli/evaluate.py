@@ -1,0 +1,199 @@
+"""`gravitate evaluate`: every metric of a network under a workload, or of a run.
+`gravitate match`: who must get what, and whether a run delivered it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gravitate.cli import output, spark
+
+if TYPE_CHECKING:
+    from gravitate.pipeline.metrics import Evaluation
+
+EXIT_UNSOUND = 1
+
+
+def evaluate(
+    workload: Annotated[
+        Path | None, typer.Argument(help="A workload's folder.", show_default=False)
+    ] = None,
+    network: Annotated[
+        Path | None, typer.Option(help="The network file.", show_default=False)
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="A run that was taken in, instead: what was measured.", metavar="RUN"),
+    ] = None,
+    forwarding: Annotated[
+        str | None, typer.Option(help="A forwarding strategy. Default: the network's.")
+    ] = None,
+    service: Annotated[
+        float,
+        typer.Option(
+            "--service-ms", help="How long a broker is busy with one event.", min=0.0, metavar="MS"
+        ),
+    ] = 0.0,
+    duration: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds that rates are taken over. Default: the workload's, or the run's.",
+            min=0.0,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A new folder for all figures as Parquet.", metavar="DIR"),
+    ] = None,
+    master: spark.Master = None,
+    remote: spark.Remote = None,
+    memory: spark.Memory = None,
+    json: output.AsJson = False,
+) -> None:
+    """Evaluate a network under a workload with the flow model, or what a run measured.
+
+    Both give the same metrics, so that they can stand side by side."""
+    from gravitate.errors import InputError
+
+    if (run is None) == (workload is None):
+        raise InputError("write either a workload's folder with --network FILE, or --run RUN")
+    if workload is not None and network is None:
+        raise InputError("a workload is evaluated on a network: give its file with --network FILE")
+    if run is not None and (network is not None or forwarding is not None):
+        raise InputError("a run has its own network and forwarding: leave the option out")
+    _check_new(out)
+    spark.require()
+    # What is wrong with files is told before Spark is started.
+    figure = (
+        _measured(run, service, duration)
+        if run is not None
+        else _modelled(workload, network, forwarding, service, duration)
+    )
+    with spark.started(master, remote, memory, hidden=json) as session:
+        with output.activity("evaluating", hidden=json):
+            figures = figure(session)
+        if out is not None:
+            _save(session, figures, out)
+    if json:
+        output.show_json(figures)
+    else:
+        _show(figures)
+
+
+def _modelled(
+    workload: Any,
+    network: Any,
+    forwarding: str | None,
+    service_ms: float,
+    duration_s: float | None,
+) -> Callable[[Any], Evaluation]:
+    from gravitate.config import network as network_file
+    from gravitate.config.script import ServiceTimes
+    from gravitate.config.workload_tables import load_manifest
+    from gravitate.pipeline import evaluation
+    from gravitate.pipeline.metrics import Terms
+
+    on = network_file.load(network)
+    load_manifest(workload)
+    terms = Terms(ServiceTimes(event_ms=service_ms))
+    return lambda session: evaluation.evaluate(
+        session, on, workload, terms=terms, forwarding=forwarding, duration_s=duration_s
+    )
+
+
+def _measured(
+    run: Path, service_ms: float, duration_s: float | None
+) -> Callable[[Any], Evaluation]:
+    from gravitate.config.script import ServiceTimes
+    from gravitate.pipeline import measured
+    from gravitate.pipeline.metrics import Terms
+    from gravitate.pipeline.store import Store
+
+    store = Store.of_run(run)
+    measured.check(store)
+    terms = Terms(ServiceTimes(event_ms=service_ms))
+    return lambda session: measured.evaluate_run(session, store, terms=terms, duration_s=duration_s)
+
+
+def _save(session: Any, figures: Evaluation, out: Path) -> None:
+    from gravitate.pipeline import schemas
+
+    rows = session.createDataFrame(list(figures.rows()), schemas.EVALUATIONS)
+    rows.coalesce(1).write.parquet(str(out / "evaluations"))
+
+
+def _check_new(out: Path | None) -> None:
+    from gravitate.errors import FileError
+
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise FileError("is not empty: give a new folder", str(out))
+
+
+def _show(figures: Evaluation) -> None:
+    output.show_facts(
+        figures.metrics().items(), title=f"{figures.evaluation}, forwarding {figures.forwarding}"
+    )
+    busiest = sorted(figures.brokers, key=lambda broker: -broker.rate_msgs_per_s)[:10]
+    output.show_table(
+        ("broker", "msgs/s", "pure forwarders", "yield", "subscribers"),
+        [
+            (
+                broker.broker,
+                broker.rate_msgs_per_s,
+                broker.pure_forwarders,
+                broker.yield_share,
+                broker.subscribers,
+            )
+            for broker in busiest
+        ],
+        title="busiest brokers",
+    )
+
+
+def match(
+    workload: Annotated[Path, typer.Argument(help="A workload's folder.")],
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Compare with what this run delivered: its traces, or its store."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="A new folder for tables: matches, matches of each subscription, verdicts on RUN.",
+            metavar="DIR",
+        ),
+    ] = None,
+    master: spark.Master = None,
+    remote: spark.Remote = None,
+    memory: spark.Memory = None,
+    json: output.AsJson = False,
+) -> None:
+    """Find out who must get what of a workload, by matching everything with everything.
+
+    With --run, exit status 1 when a delivery is missing, unexpected or doubled."""
+    import msgspec
+
+    _check_new(out)
+    spark.require()
+    from gravitate.config.workload_tables import load_manifest
+    from gravitate.pipeline import truth
+
+    load_manifest(workload)
+    with (
+        spark.started(master, remote, memory, hidden=json) as session,
+        output.activity("matching", hidden=json),
+    ):
+        counts, verdict = truth.match(session, workload, run, out)
+    if json:
+        answer = msgspec.structs.asdict(counts)
+        output.show_json(answer if verdict is None else answer | {"run": verdict})
+    else:
+        output.show_facts(msgspec.structs.asdict(counts).items())
+        if verdict is not None:
+            output.show_facts(msgspec.structs.asdict(verdict).items(), title=str(run))
+    raise typer.Exit(0 if verdict is None or verdict.is_sound() else EXIT_UNSOUND)
