@@ -162,9 +162,7 @@ def _random_worlds(
             if outcome.violations:
                 output.say(outcome.report())
 
-        outcomes = run_worlds(
-            count, seed, processes, played, faults=faults, migrations=migrations
-        )
+        outcomes = run_worlds(count, seed, processes, played, faults=faults, migrations=migrations)
     failed = [outcome for outcome in outcomes if outcome.violations]
     facts: dict[str, object] = {
         "worlds": len(outcomes),
