@@ -11,7 +11,6 @@ from gravitate.broker.inputs import (
     ClientPaused,
     ClientPublished,
     MoveRequested,
-    StopRequested,
 )
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.relocation import PATIENCE_S, State
@@ -210,18 +209,6 @@ def test_a_publisher_that_vanishes_on_its_way_leaves_nothing_behind(scene: Scene
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     assert scene.toward() == {}
     assert scene.wired.brokers["a"].clients.departing == {}
-
-
-def test_a_source_that_stops_takes_leave_of_the_publisher_first(scene: Scene) -> None:
-    scene.request("d", "a", "b", "c", "d")
-    scene.pause()
-    scene.wired.tell("a", StopRequested())
-    scene.wired.pass_time(1)
-    scene.connect("d")
-    assert scene.last("d", Attached) == Attached("pub")
-    scene.publish("d")
-    for broker in "de":
-        assert scene.wired.delivered(broker, f"sub-{broker}") == [("pub", 1), ("pub", 2)]
 
 
 def test_a_source_that_was_restarted_confirms_what_it_does_not_remember(scene: Scene) -> None:
