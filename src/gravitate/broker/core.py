@@ -119,6 +119,7 @@ class Broker:
             self._posts.lock,
             self.dispatch.send_control,
             self._posts.ended,
+            self._posts.entered,
         )
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._stopping = False

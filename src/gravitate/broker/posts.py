@@ -83,11 +83,18 @@ class Posts:
     def propose(self, move: Move) -> None:
         protocol = self.protocols.get(type(move))
         if protocol is None:
-            self.ended(move, MoveOutcome.REFUSED)
+            self.ended(move, MoveOutcome.REFUSED, "brokers do not carry out this kind of move")
         else:
             protocol(move)
 
-    def ended(self, move: Move, outcome: MoveOutcome) -> None:
+    def entered(self, move: Move, step: str, reason: str = "") -> None:
+        """A move goes on, or has ended."""
+        context = self._context
+        for observer in context.observers:
+            observer.on_move_step(context.broker_id, move, step, reason, context.now)
+
+    def ended(self, move: Move, outcome: MoveOutcome, reason: str = "") -> None:
+        self.entered(move, outcome.value, reason)
         context = self._context
         for observer in context.observers:
             observer.on_move(context.broker_id, move, outcome, context.now)

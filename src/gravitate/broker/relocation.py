@@ -51,6 +51,12 @@ LATE: Final = {
 }
 """What becomes of a move that stays too long."""
 
+WAITED_FOR: Final = {
+    State.ASKED: "the brokers on the path did not all answer",
+    State.PAUSING: "the client did not pause",
+    State.LEAVING: "the client arrived nowhere",
+}
+
 
 class _Relocation:
     """One move, at its source."""
@@ -74,7 +80,8 @@ class Relocations:
         links: LinkTable,
         lock: MoveLock,
         send: Callable[[str, Control], None],
-        ended: Callable[[Move, MoveOutcome], None],
+        ended: Callable[[Move, MoveOutcome, str], None],
+        entered: Callable[[Move, str], None],
     ) -> None:
         self._context = context
         self._clients = clients
@@ -82,6 +89,7 @@ class Relocations:
         self._lock = lock
         self._send = send
         self._ended = ended
+        self._entered = entered
         self._by_publisher: dict[str, _Relocation] = {}
         clients.on_departure = self._departure
         clients.on_closed = self._closed
@@ -92,26 +100,42 @@ class Relocations:
     def propose(self, move: Move) -> None:
         """Begin to carry out a move; its end is told to `ended`."""
         assert isinstance(move, RelocatePublisher)
-        session = self._clients.sessions.get(move.publisher)
-        path = move.path
-        if (
-            session is None
-            or move.publisher in self._by_publisher
-            or not session.follows
-            or session.subscriptions
-            or session.arriving is not None
-            or not session.at_rest()
-            or len(path) < 2
-            or len(set(path)) < len(path)
-            or (path[0], path[-1]) != (self._context.broker_id, move.target)
-            or path[1] not in self._links
-            or not self._lock.request(move.id, False, LEASE_S, self._context.now)
-        ):
-            self._ended(move, MoveOutcome.REFUSED)
+        objection = self._objection(move)
+        if objection:
+            self._ended(move, MoveOutcome.REFUSED, objection)
             return
+        path = move.path
         relocation = self._by_publisher[move.publisher] = _Relocation(move)
         self._send(path[1], PrepareMove(move.id, path, LEASE_S))
         self._enter(relocation, State.ASKED)
+
+    def _objection(self, move: RelocatePublisher) -> str:
+        """Why the move cannot begin; empty when it can, and the lock is taken for it."""
+        here, path, publisher = self._context.broker_id, move.path, repr(move.publisher)
+        session = self._clients.sessions.get(move.publisher)
+        if session is None:
+            return f"{publisher} is not connected to {here}"
+        if move.publisher in self._by_publisher:
+            return f"{publisher} is on the move already"
+        if not session.follows:
+            return f"{publisher} does not follow a relocation"
+        if session.subscriptions:
+            return f"{publisher} has subscriptions here"
+        if session.arriving is not None:
+            return f"{publisher} is still arriving"
+        if not session.at_rest():
+            return f"what {publisher} published or advertised is not settled yet"
+        if (
+            len(path) < 2
+            or len(set(path)) < len(path)
+            or (path[0], path[-1]) != (here, move.target)
+        ):
+            return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
+        if path[1] not in self._links:
+            return f"{path[1]} is no neighbour of {here}"
+        if not self._lock.request(move.id, False, LEASE_S, self._context.now):
+            return f"{here} is locked by another move"
+        return ""
 
     def paused(self, publisher: str) -> None:
         """The client publishes nothing more here."""
@@ -120,7 +144,7 @@ class Relocations:
             if publisher in self._clients.sessions:
                 self._context.emit(Redirect(publisher, self._context.broker_id))
         elif self._clients.sessions[publisher].subscriptions:
-            self._end(relocation, MoveOutcome.ROLLED_BACK)
+            self._end(relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} subscribed meanwhile")
             self._context.emit(Redirect(publisher, self._context.broker_id))
         else:
             relocation.paused = True
@@ -134,6 +158,12 @@ class Relocations:
             and relocation.paused
             and self._clients.sessions[publisher].at_rest()
         ):
+            if self._clients.sessions[publisher].subscriptions:
+                self._end(
+                    relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} subscribed meanwhile"
+                )
+                self._context.emit(Redirect(publisher, self._context.broker_id))
+                return
             self._enter(relocation, State.LEAVING)
             self._clients.depart(publisher, relocation.move.target)
 
@@ -143,7 +173,7 @@ class Relocations:
         if relocation is None:
             return
         publisher, state = relocation.move.publisher, relocation.state
-        self._end(relocation, LATE[state])
+        self._end(relocation, LATE[state], f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s")
         if state is State.PAUSING and publisher in self._clients.sessions:
             self._context.emit(Redirect(publisher, self._context.broker_id))
         elif state is State.LEAVING:
@@ -152,18 +182,22 @@ class Relocations:
     def _closed(self, publisher: str) -> None:
         relocation = self._by_publisher.get(publisher)
         if relocation is not None and relocation.state is not State.LEAVING:
-            self._end(relocation, LATE[relocation.state])
+            self._end(relocation, LATE[relocation.state], f"{publisher!r} has disconnected")
 
     def lost(self, peer: str) -> None:
         """The link to `peer` has forgotten what was under way on it."""
         for relocation in list(self._by_publisher.values()):
             if relocation.state is State.ASKED and relocation.move.path[1] == peer:
-                self._end(relocation, MoveOutcome.REFUSED)
+                self._end(relocation, MoveOutcome.REFUSED, f"the link to {peer} was lost")
 
     def _departure(self, publisher: str, gone: bool) -> None:
         relocation = self._by_publisher.get(publisher)
-        if relocation is not None:
-            self._end(relocation, MoveOutcome.DONE if gone else MoveOutcome.ROLLED_BACK)
+        if relocation is None:
+            return
+        if gone:
+            self._end(relocation, MoveOutcome.DONE, "")
+        else:
+            self._end(relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} came back")
 
     def _granted(self, relocation: _Relocation) -> None:
         self._enter(relocation, State.PAUSING)
@@ -174,12 +208,13 @@ class Relocations:
         relocation.state = state
         at = self._context.now + PATIENCE_S[state]
         self._context.emit(SetTimer(f"move:{relocation.move.id}", at))
+        self._entered(relocation.move, state.value)
 
-    def _end(self, relocation: _Relocation, outcome: MoveOutcome) -> None:
+    def _end(self, relocation: _Relocation, outcome: MoveOutcome, reason: str) -> None:
         move = relocation.move
         del self._by_publisher[move.publisher]
         self._let_go(EndMove(move.id, move.path))
-        self._ended(move, outcome)
+        self._ended(move, outcome, reason)
 
     def _moving(self, move: str) -> _Relocation | None:
         for relocation in self._by_publisher.values():
@@ -206,7 +241,7 @@ class Relocations:
                 if message.granted:
                     self._granted(relocation)
                 else:
-                    self._end(relocation, MoveOutcome.REFUSED)
+                    self._end(relocation, MoveOutcome.REFUSED, message.reason)
             case EndMove():
                 self._let_go(message)
 
@@ -216,9 +251,14 @@ class Relocations:
         if following is not None and (
             following not in self._links or self._links[following].given_up
         ):
-            self._send(peer, MoveAnswer(message.move, path, False, f"no way to {following}"))
+            self._send(
+                peer,
+                MoveAnswer(message.move, path, False, f"no way from {path[place]} to {following}"),
+            )
         elif not self._lock.request(message.move, False, message.lease_s, self._context.now):
-            self._send(peer, MoveAnswer(message.move, path, False, "locked"))
+            self._send(
+                peer, MoveAnswer(message.move, path, False, f"{path[place]} is locked by another")
+            )
         elif following is None:
             self._send(peer, MoveAnswer(message.move, path, True))
         else:
