@@ -63,7 +63,7 @@ from gravitate.broker.messages import (
 )
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.broker.posts import Posts
+from gravitate.broker.posts import MoveWatcher, Posts
 from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
@@ -124,6 +124,10 @@ class Broker:
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._stopping = False
         self.stopped = False
+
+    def watch_moves(self, watcher: MoveWatcher) -> None:
+        """Tell `watcher` how the moves that begin here go on; costs events nothing."""
+        self._posts.move_watchers.append(watcher)
 
     def start(self, now: float) -> list[Effect]:
         """The first effects: dial the neighbours, let mechanisms set their timers."""

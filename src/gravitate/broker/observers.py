@@ -54,9 +54,5 @@ class Observer:
     def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
         """A link changed: `resumed`, `reset`, `down`, `given up`."""
 
-    def on_move_step(self, broker: str, move: Move, step: str, reason: str, now: float) -> None:
-        """A proposed move entered a step of its protocol, or ended: `step` is then its outcome,
-        and `reason` says what kept it from being done."""
-
     def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
         """A proposed move ended."""

@@ -24,6 +24,8 @@ from gravitate.broker.messages import (
 from gravitate.model.moves import Move, MoveOutcome
 
 MoveProtocol = Callable[[Move], None]
+MoveWatcher = Callable[[Move, str, str, float], None]
+"""Told of each step of a move, at its end of the outcome and why it was not done; and when."""
 
 
 class Posts:
@@ -43,6 +45,7 @@ class Posts:
         self.lock = MoveLock()
         self.protocols: dict[type, MoveProtocol] = {}
         """What carries out a kind of move; it reports the end by `ended`."""
+        self.move_watchers: list[MoveWatcher] = []
         self._tokens = count(1)
         self._asked: dict[int, tuple[Mechanism, str, str]] = {}
         """Lock requests under way: token -> (who asked, whom, for which move)."""
@@ -89,9 +92,8 @@ class Posts:
 
     def entered(self, move: Move, step: str, reason: str = "") -> None:
         """A move goes on, or has ended."""
-        context = self._context
-        for observer in context.observers:
-            observer.on_move_step(context.broker_id, move, step, reason, context.now)
+        for watcher in self.move_watchers:
+            watcher(move, step, reason, self._context.now)
 
     def ended(self, move: Move, outcome: MoveOutcome, reason: str = "") -> None:
         self.entered(move, outcome.value, reason)
