@@ -18,6 +18,7 @@ from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.serve.http import serve_status
 from gravitate.serve.links import Neighbour
+from gravitate.serve.move_pages import MovePages
 from gravitate.serve.mqtt import serve_mqtt
 from gravitate.serve.node import Node
 from gravitate.serve.ports import free_ports
@@ -82,7 +83,10 @@ async def start_node(
                 )
             )
         if address.http:
-            node.doors.append(await serve_status(node.status, address.host, address.http))
+            moves = MovePages(network, broker_id, node.moves, node.submit, node.now)
+            node.doors.append(
+                await serve_status(node.status, address.host, address.http, moves.answer)
+            )
     except OSError as error:
         await node.close()
         raise InputError(

@@ -45,6 +45,7 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.serve.links import Neighbour, PeerLinks
+from gravitate.serve.moves import MoveRegister
 from gravitate.serve.status import LinkStatus, NodeStatus
 
 logger = logging.getLogger("gravitate.node")
@@ -108,6 +109,8 @@ class Node:
             routing=routing,
             forwarding=forwarding,
         )
+        self.moves = MoveRegister(broker_id)
+        self.broker.watch_moves(self.moves.stepped)
         self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit)
         self.doors: list[Door] = []
         self.failure: BaseException | None = None
