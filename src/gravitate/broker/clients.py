@@ -346,6 +346,8 @@ class Clients:
     def _publish(self, session: Session, batch: Batch) -> None:
         context = self._context
         if context.observers:
+            for mechanism in context.mechanisms:
+                batch.trace_mark = batch.trace_mark or mechanism.mark(batch, context.now)
             for observer in context.observers:
                 observer.on_published(context.broker_id, batch, context.now)
         topics = session.unadvertised(batch)

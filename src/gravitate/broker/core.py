@@ -88,7 +88,7 @@ class Broker:
     ) -> None:
         self.broker_id = broker_id
         self.incarnation = incarnation
-        self._context = context = Context(broker_id, options, (*mechanisms, *observers))
+        self._context = context = Context(broker_id, options, observers, mechanisms)
         self.links = LinkTable(
             broker_id,
             incarnation,
@@ -122,6 +122,7 @@ class Broker:
             self._posts.entered,
         )
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
+        self._posts.may_move = self._relocations.may_move
         self._stopping = False
         self.stopped = False
 

@@ -46,6 +46,8 @@ class Posts:
         self.protocols: dict[type, MoveProtocol] = {}
         """What carries out a kind of move; it reports the end by `ended`."""
         self.move_watchers: list[MoveWatcher] = []
+        self.may_move: Callable[[str], bool] = lambda publisher: False
+        """Whether a client of this broker could be relocated."""
         self._tokens = count(1)
         self._asked: dict[int, tuple[Mechanism, str, str]] = {}
         """Lock requests under way: token -> (who asked, whom, for which move)."""
@@ -123,12 +125,20 @@ class Posts:
 
     def send(self, mechanism: Mechanism, peer: str, body: bytes) -> None:
         self._send(peer, MechanismMessage(mechanism.name, body))
+        context = self._context
+        for observer in context.observers:
+            observer.on_mechanism_sent(
+                context.broker_id, peer, mechanism.name, len(body), context.now
+            )
 
     def set_timer(self, mechanism: Mechanism, key: str, at: float) -> None:
         self._context.emit(SetTimer(f"mechanism:{mechanism.name}:{key}", at))
 
     def neighbours(self) -> list[str]:
         return [link.peer for link in self._links if Role.PRIMARY in link.roles]
+
+    def rtt_s(self, peer: str) -> float:
+        return self._links[peer].rtt_s
 
     @property
     def broker_id(self) -> str:
@@ -145,6 +155,12 @@ class MechanismPost:
 
     def neighbours(self) -> list[str]:
         return self._posts.neighbours()
+
+    def rtt_s(self, peer: str) -> float:
+        return self._posts.rtt_s(peer)
+
+    def may_move(self, publisher: str) -> bool:
+        return self._posts.may_move(publisher)
 
     def send(self, peer: str, body: bytes) -> None:
         self._posts.send(self._mechanism, peer, body)

@@ -109,6 +109,11 @@ class Relocations:
         self._send(path[1], PrepareMove(move.id, path, LEASE_S))
         self._enter(relocation, State.ASKED)
 
+    def may_move(self, publisher: str) -> bool:
+        """Whether a client of this broker could be sent elsewhere, as far as it is known here."""
+        session = self._clients.sessions.get(publisher)
+        return session is not None and session.follows and not session.subscriptions
+
     def _objection(self, move: RelocatePublisher) -> str:
         """Why the move cannot begin; empty when it can, and the lock is taken for it."""
         here, path, publisher = self._context.broker_id, move.path, repr(move.publisher)
