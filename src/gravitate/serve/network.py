@@ -12,6 +12,7 @@ from types import TracebackType
 
 import msgspec
 
+from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import Address, BrokerSpec, Network
@@ -71,7 +72,21 @@ async def start_node(
     spec = broker_spec(network, broker_id)
     options = msgspec.structs.replace(options or BrokerOptions(), network=network.name)
     neighbours = neighbours_of(network, broker_id, emulate_latency)
-    node = Node(broker_id, neighbours, options, observers, network.routing, network.forwarding)
+    mqtt_addresses = {
+        spec.id: (spec.address.host, spec.address.mqtt)
+        for spec in network.brokers
+        if spec.address.mqtt
+    }
+    node = Node(
+        broker_id,
+        neighbours,
+        options,
+        observers,
+        network.routing,
+        network.forwarding,
+        mqtt_addresses=mqtt_addresses,
+        mechanisms=mechanisms(network.mechanisms),
+    )
     address = spec.address
     try:
         if address.peer:

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import (
+    MOVED,
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
@@ -41,6 +42,7 @@ from gravitate.broker.effects import (
 )
 from gravitate.broker.inputs import Input, Persisted, StopRequested, TimerFired
 from gravitate.broker.links import Link
+from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
@@ -66,6 +68,20 @@ class ClientConnection(Protocol):
     def advertisement_settled(self, name: str) -> None: ...
 
     def hold_reading(self, hold: bool) -> None: ...
+
+    def redirect(self, target: str, host: str, port: int) -> None:
+        """The client is to publish at broker `target`, which takes clients at this address."""
+        ...
+
+    def stay(self) -> None:
+        """The client is to go on here after all."""
+        ...
+
+    def attached(self) -> None: ...
+
+    def moved(self, target: str, host: str, port: int) -> None:
+        """The session has ended; the client is expected at broker `target`."""
+        ...
 
     def close(self, reason: str) -> None: ...
 
@@ -96,15 +112,19 @@ class Node:
         routing: str = "content",
         forwarding: str = "S0",
         incarnation: int | None = None,
+        mqtt_addresses: Mapping[str, tuple[str, int]] | None = None,
+        mechanisms: Sequence[Mechanism] = (),
     ) -> None:
         self.broker_id = broker_id
         self.options = options or BrokerOptions()
         self.incarnation = incarnation or microseconds_now()
+        self._mqtt_addresses = dict(mqtt_addresses or {})
         self.broker = Broker(
             broker_id,
             self.incarnation,
             {peer: neighbour.dials for peer, neighbour in neighbours.items()},
             options=self.options,
+            mechanisms=mechanisms,
             observers=tuple(observers),
             routing=routing,
             forwarding=forwarding,
@@ -325,12 +345,47 @@ class Node:
                 case _:
                     client = clients.get(effect.session)
                     if client is not None:
-                        _tell(client, effect)
+                        self._tell(client, effect)
                         touched[client] = None
         if self.links.touched:
             self.links.flush()
         for client in touched:
             client.flush()
+
+    def _tell(
+        self,
+        client: ClientConnection,
+        effect: SubscriptionSettled
+        | AdvertisementSettled
+        | HoldReading
+        | Redirect
+        | Attached
+        | CloseSession,
+    ) -> None:
+        match effect:
+            case SubscriptionSettled():
+                client.subscription_settled(effect.name)
+            case AdvertisementSettled():
+                client.advertisement_settled(effect.name)
+            case HoldReading():
+                client.hold_reading(effect.hold)
+            case Attached():
+                client.attached()
+            case Redirect(target=target) if target == self.broker_id:
+                client.stay()
+            case Redirect(target=target):
+                if target in self._mqtt_addresses:
+                    client.redirect(target, *self._mqtt_addresses[target])
+                else:
+                    # It is not told, does not pause, and stays.
+                    logger.warning("%s knows no MQTT address of %s", self.broker_id, target)
+            case CloseSession(reason=reason) if (
+                reason == MOVED and effect.target in self._mqtt_addresses
+            ):
+                client.moved(effect.target, *self._mqtt_addresses[effect.target])
+            case CloseSession(reason=reason) if reason != TAKEN_OVER:
+                # The connection that was taken over was told when the new one was attached.
+                client.close(reason)
 
     # --- timers ---------------------------------------------------------------------------------
 
@@ -370,24 +425,3 @@ class _Timer:
     def __init__(self, at: float) -> None:
         self.at = at
         self.armed_for = at
-
-
-def _tell(
-    client: ClientConnection,
-    effect: SubscriptionSettled
-    | AdvertisementSettled
-    | HoldReading
-    | Redirect
-    | Attached
-    | CloseSession,
-) -> None:
-    match effect:
-        case SubscriptionSettled():
-            client.subscription_settled(effect.name)
-        case AdvertisementSettled():
-            client.advertisement_settled(effect.name)
-        case HoldReading():
-            client.hold_reading(effect.hold)
-        case CloseSession(reason=reason) if reason != TAKEN_OVER:
-            # The connection that was taken over was told when the new one was attached.
-            client.close(reason)
