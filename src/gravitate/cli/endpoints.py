@@ -114,15 +114,11 @@ def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
     return [answer for answer in answers.values() if answer is not None], silent
 
 
-def places(network: Network) -> dict[str, str | None]:
-    """At which broker each client is; a broker that does not tell is named with None."""
-    found: dict[str, str | None] = {}
-    for broker, clients in _of_all(network, "/clients", list[str]).items():
-        if clients is None:
-            found[broker] = None
-        else:
-            found |= dict.fromkeys(clients, broker)
-    return found
+def places(network: Network) -> tuple[dict[str, str], list[str]]:
+    """At which broker each client is, and the brokers that do not tell."""
+    answers = _of_all(network, "/clients", list[str])
+    found = {client: broker for broker, clients in answers.items() for client in clients or ()}
+    return found, [broker for broker, clients in answers.items() if clients is None]
 
 
 def _of_all(network: Network, path: str, what: Any) -> dict[str, Any]:

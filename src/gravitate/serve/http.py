@@ -1,4 +1,4 @@
-"""What operators and their tools ask a node over HTTP: /status, /metrics, /health, /moves.
+"""What operators and their tools ask a node over HTTP: /status, /metrics, /health, /clients, /moves.
 
 Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded body of a told
 length. Does not know the node beyond its status; what changes something lies behind `moves`.
@@ -78,10 +78,14 @@ class StatusServer:
 
 
 async def serve_status(
-    source: StatusSource, host: str, port: int, moves: Pages | None = None
+    source: StatusSource,
+    host: str,
+    port: int,
+    moves: Pages | None = None,
+    clients: Callable[[], list[str]] | None = None,
 ) -> StatusServer:
     """Answer on `host:port` with what `source` says at the time of asking; `moves` has the pages
-    below /moves."""
+    below /moves, `clients` names who is attached."""
     registry = CollectorRegistry()
     registry.register(_StatusCollector(source))
     answering: set[asyncio.Task[None]] = set()
@@ -100,8 +104,11 @@ async def serve_status(
                 return json_response(source())
             case "/metrics":
                 return Response("200 OK", METRICS, generate_latest(registry))
+            case "/clients" if clients is not None:
+                return json_response(clients())
             case _:
-                known = "/status /metrics /health" + (" /moves" if moves else "")
+                known = "/status /metrics /health"
+                known += (" /clients" if clients else "") + (" /moves" if moves else "")
                 return Response("404 Not Found", TEXT, f"known: {known}\n".encode())
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

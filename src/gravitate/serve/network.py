@@ -100,7 +100,9 @@ async def start_node(
         if address.http:
             moves = MovePages(network, broker_id, node.moves, node.submit, node.now)
             node.doors.append(
-                await serve_status(node.status, address.host, address.http, moves.answer)
+                await serve_status(
+                    node.status, address.host, address.http, moves.answer, node.attached
+                )
             )
     except OSError as error:
         await node.close()

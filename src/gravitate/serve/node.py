@@ -237,6 +237,10 @@ class Node:
     def sessions(self) -> int:
         return len(self._clients)
 
+    def attached(self) -> list[str]:
+        """The ids of all clients of this broker, sorted."""
+        return sorted(self.broker.clients.sessions)
+
     def status(self) -> NodeStatus:
         """What this node tells about itself at this moment."""
         broker = self.broker

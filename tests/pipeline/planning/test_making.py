@@ -90,9 +90,7 @@ def test_every_publisher_goes_where_grape_would_have_it_alone(
             if client.id in figures:
                 for broker, when in ((client.broker, "before"), (choice.target, "after")):
                     told = choice.figures(broker)
-                    assert figures[client.id][f"delay_ms_{when}"] == pytest.approx(
-                        1000 * told.delay_s
-                    )
+                    assert figures[client.id][f"delay_s_{when}"] == pytest.approx(told.delay_s)
     assert len(plans[metric].moves) >= 2
 
 
@@ -180,7 +178,7 @@ def test_moves_say_where_along_and_why(script: Script, plans: dict[str, Plan]) -
         assert move.id == f"{plan.id}-{at}"
         assert list(move.path) == path(near, move.source, move.target)
         assert move.why.cost == len(move.path) - 1
-        assert 0.05 < move.why.gain <= 1
+        assert move.why.gain > 0
         assert "GRAPE (load 100 %)" in move.why.reason
         assert f"{move.why.figures['messages_after']:,.0f} messages" in move.why.reason
     savings = [

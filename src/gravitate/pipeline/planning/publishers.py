@@ -199,21 +199,21 @@ def moves_of(
 
 
 def move_of(row: Any, overlay: Overlay, mechanism: Mechanism) -> RelocatePublisher:
-    """One choice as a move; `gain` is the share by which the prioritised metric falls, `cost` the
-    links along which the move has to be agreed."""
+    """One choice as a move. `gain` is by how much the prioritised metric falls (seconds of mean
+    delay, or messages), `cost` the links along which the move has to be agreed."""
     path = overlay.path(row["source"], row["target"])
     before, after = _figures_of(row, mechanism.prioritised)
     figures = {
         "publications": row["published"],
         "deliveries": row["deliveries"],
-        "delay_ms_before": 1000 * row["delay_s_before"],
-        "delay_ms_after": 1000 * row["delay_s_after"],
+        "delay_s_before": row["delay_s_before"],
+        "delay_s_after": row["delay_s_after"],
         "messages_before": row["messages_before"],
         "messages_after": row["messages_after"],
     }
     why = Rationale(
         reason=_reason(row, mechanism, figures),
-        gain=(before - after) / before if before else 0.0,
+        gain=before - after,
         cost=float(len(path) - 1),
         figures=figures,
     )
@@ -241,5 +241,6 @@ def _reason(row: Any, mechanism: Mechanism, figures: Mapping[str, float]) -> str
         f"{rule}; over {figures['publications']:,.0f} publications brokers take in "
         f"{figures['messages_after']:,.0f} messages instead of "
         f"{figures['messages_before']:,.0f}, and the mean delay is "
-        f"{figures['delay_ms_after']:.3g} ms instead of {figures['delay_ms_before']:.3g} ms"
+        f"{1000 * figures['delay_s_after']:.3g} ms instead of "
+        f"{1000 * figures['delay_s_before']:.3g} ms"
     )

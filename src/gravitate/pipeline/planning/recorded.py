@@ -150,7 +150,8 @@ class Audience(msgspec.Struct, frozen=True, eq=False):
         if not len(starts):
             return np.zeros(len(self))
         joined = np.bitwise_or.reduceat(self.bits, starts)
-        return np.bincount(self.owner[starts], np.bitwise_count(joined), len(self))
+        counts: Floats = np.bitwise_count(joined).astype(np.float64)
+        return np.bincount(self.owner[starts], counts, len(self))
 
     def __len__(self) -> int:
         return len(self.publishers)
@@ -169,7 +170,8 @@ def _positions(rows: pa.Table, column: str, known: pa.Array) -> Longs:
             f"the run has clients on broker '{stranger}', which its network lacks: it has "
             f"{', '.join(known[:5].to_pylist())}{', ...' if len(known) > 5 else ''}"
         )
-    return found.to_numpy(zero_copy_only=False).astype(np.int64)
+    positions: Longs = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return positions
 
 
 def _numbered(columns: Longs) -> Longs:
