@@ -180,15 +180,6 @@ def test_a_broker_that_is_locked_refuses(scene: Scene) -> None:
     assert scene.locks() == ["other"]
 
 
-def test_a_client_that_subscribes_or_does_not_follow_stays(scene: Scene) -> None:
-    scene.wired.subscribe("a", "pub", "x > 5")
-    scene.request("d", "a", "b", "c", "d")
-    scene.wired.connect("a", "stock")
-    move = RelocatePublisher("m2", "stock", "a", "b", Rationale("closer"), ("a", "b"))
-    scene.wired.tell("a", MoveRequested(move))
-    assert scene.ends.outcomes == [MoveOutcome.REFUSED, MoveOutcome.REFUSED]
-
-
 def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:
     scene.request("d", "a", "b", "c", "d")
     scene.wired.pass_time(PATIENCE_S[State.PAUSING] + 1)

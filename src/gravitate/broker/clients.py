@@ -1,20 +1,15 @@
 """Everything clients ask of a broker: connect, subscribe, advertise, publish, acknowledge.
 
-Turns client inputs into calls on sessions, router and dispatch. A publication whose topic is
-not advertised yet is advertised for the client and waits until that has settled, everything the
-client publishes meanwhile behind it.
-
-A publisher that has been at another broker is *arriving*: its advertisements are taken along, and
-what it sends waits until they have settled, for then everything it published there is ahead. One
-that was sent away is *departing*: its session is over, its advertisements stay until they have
-been taken along, or nobody has come for them in time.
+Turns client inputs into calls on sessions, router, dispatch and publishers. A publication whose
+topic is not advertised yet is advertised for the client. What a client with a tether publishes
+and advertises is passed to the tether, which knows where the client is attached as a publisher.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.destinations import Destinations
@@ -24,19 +19,20 @@ from gravitate.broker.effects import (
     OVERLOADED,
     TAKEN_OVER,
     Accept,
-    AdvertisementSettled,
-    Attached,
     CloseSession,
-    HoldReading,
     Persist,
-    SetTimer,
     SubscriptionSettled,
 )
 from gravitate.broker.inputs import ClientConnected, ClientPublished, ClientSubscribed
+from gravitate.broker.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.routing.strategy import Router
-from gravitate.broker.sessions import LocalSubscription, Session
+from gravitate.broker.sessions import LocalSubscription, Publisher, Session
+from gravitate.broker.tethers import Tethers
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
+
+ATTACHMENTS_MAX: Final = 1 << 20
+"""How often brokers may attach a publisher somewhere within one connection of its client."""
 
 
 class Clients:
@@ -48,25 +44,22 @@ class Clients:
         router: Router,
         destinations: Destinations,
         dispatch: Dispatch,
+        publishers: Publishers,
+        tethers: Tethers,
     ) -> None:
         self._context = context
         self._router = router
         self._destinations = destinations
         self._dispatch = dispatch
+        self._publishers = publishers
+        self._tethers = tethers
         self.sessions: dict[str, Session] = {}
-        self.departing: dict[str, Session] = {}
-        """Ended sessions of publishers on their way to another broker, by their ids."""
-        self.on_departure: Callable[[str, bool], None] = lambda id, gone: None
-        """Told of a departing publisher that it is gone (True) or back (False)."""
+        self.departing = publishers.departing
         self.on_closed: Callable[[str], None] = lambda id: None
         """Told of sessions that end, but for those of departing publishers."""
-        self.on_at_rest: Callable[[str], None] = lambda id: None
-        """Told when a client's session comes to rest, see `Session.at_rest`."""
-        self._owners: dict[str, Session] = {}
-        """Whose the local advertisements are."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
-        self._network_congested = False
+        publishers.take = self.published
 
     # Sessions ------------------------------------------------------------------------------
 
@@ -80,32 +73,41 @@ class Clients:
             input.counts,
             self._context.options,
             self._dispatch.hand_over,
-            input.attachment,
+            self._context.emit,
+            input.attachment * ATTACHMENTS_MAX,
             input.follows,
         )
-        former = self.departing.pop(session.id, None)
-        if former is not None:
+        publishers = self._publishers
+        former = self.departing.get(session.id)
+        if former is not None and isinstance(former, Session):
             if former.incarnation != session.incarnation:
-                self._unadvertise_all(former)
-            self.on_departure(session.id, False)
-        if session.counts:
-            self._bring_along(session)
+                publishers.abandon(session.id)
+                publishers.on_departure(session.id, False)
+            else:
+                publishers.came_back(session.id, session.incarnation)
+        if session.counts and not self._tethers.adopt(session):
+            publishers.bring_along(session)
         self._observe(session, "opened")
-        self._update_reading(session)
+        publishers.update_reading(session)
 
     def disconnected(self, id: str) -> None:
         """The session ends: what it published still goes out, then everything is undone."""
         session = self.sessions.get(id)
         if session is None:
             return
-        self._release(session)
+        if session.tether is None:
+            self._publishers.release(session)
         self._end_session(session)
-        self._unadvertise_all(session)
+        if session.tether is None:
+            self._publishers.unadvertise_all(session)
+        else:
+            self._tethers.close(session.tether)
         self._observe(session, "closed")
         self.on_closed(id)
 
     def _end_session(self, session: Session) -> None:
         del self.sessions[session.id]
+        session.live = False
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
         for subscription in session.subscriptions.values():
@@ -129,6 +131,15 @@ class Clients:
             if self.sessions.get(id) is session:
                 self.close(id, OVERLOADED)
 
+    def depart(self, session: Session, target: str) -> None:
+        """Send the client to `target`; its advertisements wait to be taken along."""
+        assert not session.subscriptions, f"{session.id} subscribes here"
+        self._publishers.release(session)
+        self._end_session(session)
+        self._observe(session, "closed")
+        self._context.emit(CloseSession(session.id, MOVED, target))
+        self._publishers.depart(session)
+
     def acknowledged(self, id: str, sequence: int) -> None:
         session = self.sessions.get(id)
         if session is not None:
@@ -138,67 +149,6 @@ class Clients:
         session = self.sessions.get(id)
         if session is not None:
             session.congested = congested
-
-    # Publishers that come and go -----------------------------------------------------------
-
-    def _bring_along(self, session: Session) -> None:
-        """Attach the publisher here, with whatever it has advertised wherever it was."""
-        entries = self._router.advertised_by(session.id, session.incarnation)
-        prefix = self._advertisement_id(session, "")
-        brought = {entry.id.removeprefix(prefix): entry.filter for entry in entries}
-        if any(entry.last_hop is not None for entry in entries):
-            session.arriving = deque()
-            session.unsettled_advertisements.update(brought)
-        else:
-            self._context.emit(Attached(session.id))
-        for key, filter in brought.items():
-            self._advertise(session, key, filter, None)
-
-    def _arrived(self, session: Session) -> None:
-        """Everything the publisher published elsewhere is ahead: it publishes here now."""
-        sent, session.arriving = session.arriving, None
-        if sent is not None:
-            self._context.emit(Attached(session.id))
-            for input in sent:
-                self.published(input)
-            self._update_reading(session)
-
-    def depart(self, id: str, target: str) -> None:
-        """Send a publisher away; its advertisements wait to be taken along."""
-        session = self.sessions[id]
-        assert not session.subscriptions, f"{id} subscribes here"
-        self._release(session)
-        self._end_session(session)
-        self._observe(session, "closed")
-        self._context.emit(CloseSession(id, MOVED, target))
-        if session.advertisements:
-            self.departing[id] = session
-        else:
-            self.on_departure(id, True)
-
-    def abandon(self, id: str) -> None:
-        """Nobody came for what a departing publisher had advertised."""
-        session = self.departing.pop(id, None)
-        if session is not None:
-            self._unadvertise_all(session)
-
-    def departed(self, advertisement: str) -> None:
-        """The router tells that the publisher of a local advertisement is elsewhere now."""
-        session = self._owners.pop(advertisement, None)
-        if session is None:
-            return  # it was ending
-        self._release(session)
-        key = advertisement.removeprefix(self._advertisement_id(session, ""))
-        session.advertisements.pop(key, None)
-        session.unsettled_advertisements.discard(key)
-        session.departed = True
-        if session.advertisements:
-            return
-        if self.departing.get(session.id) is session:
-            del self.departing[session.id]
-            self.on_departure(session.id, True)
-        elif self.sessions.get(session.id) is session:
-            self.close(session.id, TAKEN_OVER)
 
     # Subscriptions -------------------------------------------------------------------------
 
@@ -248,65 +198,25 @@ class Clients:
         for observer in context.observers:
             observer.on_unsubscribed(context.broker_id, session.id, subscription.id, context.now)
 
-    # Advertisements ------------------------------------------------------------------------
+    # Publications --------------------------------------------------------------------------
 
     def advertised(self, id: str, name: str, filter: Filter) -> None:
         session = self.sessions.get(id)
-        if session is not None:
-            key = f"client:{name}"
-            if session.advertisements.get(key, filter) != filter:
-                self._release(session)
-            self._advertise(session, key, filter, name)
+        if session is None:
+            return
+        if session.tether is None:
+            self._publishers.advertise(session, f"{CLIENTS_OWN}{name}", filter)
+        else:
+            self._tethers.advertise(session.tether, f"{CLIENTS_OWN}{name}", filter)
 
     def unadvertised(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
-        if session is not None:
-            # What waits was published under the advertisement and goes before it ends.
-            self._release(session)
-            self._unadvertise(session, f"client:{name}")
-
-    def _advertise(self, session: Session, key: str, filter: Filter, name: str | None) -> None:
-        """Advertise under `key`; `name` is what the client calls it, if it was the client's."""
-        if session.advertisements.get(key) not in (None, filter):
-            session.advertisement_ended()
-        session.advertisements[key] = filter
-        session.unsettled_advertisements.add(key)
-
-        def settled() -> None:
-            if self.sessions.get(session.id) is not session:
-                return
-            session.unsettled_advertisements.discard(key)
-            if name is not None:
-                self._context.emit(AdvertisementSettled(session.id, name))
-            if not session.unsettled_advertisements:
-                self._release(session)
-                self._arrived(session)
-                if session.at_rest():
-                    self.on_at_rest(session.id)
-
-        id = self._advertisement_id(session, key)
-        self._owners[id] = session
-        self._router.advertise(
-            id, session.id, session.incarnation, filter, settled, session.attachment
-        )
-
-    def _unadvertise(self, session: Session, key: str) -> None:
-        if session.advertisements.pop(key, None) is not None:
-            session.unsettled_advertisements.discard(key)
-            session.advertisement_ended()
-            id = self._advertisement_id(session, key)
-            del self._owners[id]
-            self._router.unadvertise(id)
-
-    def _unadvertise_all(self, session: Session) -> None:
-        for key in list(session.advertisements):
-            self._unadvertise(session, key)
-
-    def _advertisement_id(self, session: Session, key: str) -> str:
-        """The same at every broker: the publisher may take it along."""
-        return f"{session.id}#{session.incarnation}/{key}"
-
-    # Publications --------------------------------------------------------------------------
+        if session is None:
+            return
+        if session.tether is None:
+            self._publishers.withdraw(session, f"{CLIENTS_OWN}{name}")
+        else:
+            self._tethers.withdraw(session.tether, f"{CLIENTS_OWN}{name}")
 
     def published(self, input: ClientPublished) -> None:
         session = self.sessions.get(input.session)
@@ -314,12 +224,15 @@ class Clients:
             return
         if session.arriving is not None:
             session.arriving.append(input)
-            self._update_reading(session)
+            self._publishers.update_reading(session)
             return
         size = len(input.bodies)
         batch = self._number(session, input, size)
         if batch is not None:
-            self._publish(session, batch)
+            if session.tether is None:
+                self._publishers.publish(session, batch)
+            else:
+                self._tethers.publish(session.tether, batch)
         if input.qos:
             self._accept(session, size, batch)
 
@@ -343,43 +256,11 @@ class Clients:
         )
         return batch.select(range(known, size)) if known > 0 else batch
 
-    def _publish(self, session: Session, batch: Batch) -> None:
-        context = self._context
-        if context.observers:
-            for mechanism in context.mechanisms:
-                batch.trace_mark = batch.trace_mark or mechanism.mark(batch, context.now)
-            for observer in context.observers:
-                observer.on_published(context.broker_id, batch, context.now)
-        topics = session.unadvertised(batch)
-        if topics:
-            widened, ended = session.widen(topics)
-            for key, filter in widened.items():
-                self._advertise(session, key, filter, None)
-            for key in ended:
-                if key not in widened:
-                    self._unadvertise(session, key)
-        if not session.unsettled_advertisements and not session.held:
-            self._dispatch.route(batch, None)
-            return
-        if not session.held:
-            at = context.now + context.options.hold_s_max
-            context.emit(SetTimer(f"hold:{session.id}", at))
-        session.held.append(batch)
-        session.held_events += len(batch)
-        self._update_reading(session)
-
     def hold_expired(self, id: str) -> None:
         """The oldest publication has waited long enough."""
         session = self.sessions.get(id)
         if session is not None:
-            self._release(session)
-
-    def _release(self, session: Session) -> None:
-        while session.held:
-            batch = session.held.popleft()
-            session.held_events -= len(batch)
-            self._dispatch.route(batch, None)
-        self._update_reading(session)
+            self._publishers.release(session)
 
     def _accept(self, session: Session, size: int, batch: Batch | None) -> None:
         if self._context.options.durable and batch is not None:
@@ -393,23 +274,21 @@ class Clients:
     def persisted(self, token: int) -> None:
         session, size = self._persisting.pop(token)
         session.persisting -= 1
-        if self.sessions.get(session.id) is session:
+        if session.live:
             self._context.emit(Accept(session.id, size))
             if session.at_rest():
-                self.on_at_rest(session.id)
+                self._publishers.on_at_rest(session)
 
     # Back-pressure -------------------------------------------------------------------------
 
     def network_congested(self, congested: bool) -> None:
         """Hold (or release) every publisher: some link of the network cannot keep up."""
-        if congested != self._network_congested:
-            self._network_congested = congested
+        if congested != self._publishers.network_congested:
+            self._publishers.network_congested = congested
             for session in self.sessions.values():
-                self._update_reading(session)
+                self._publishers.update_reading(session)
 
-    def _update_reading(self, session: Session) -> None:
-        waiting = session.held_events + len(session.arriving or ())
-        hold = self._network_congested or waiting > self._context.options.hold_events_max
-        if hold != session.reading_held:
-            session.reading_held = hold
-            self._context.emit(HoldReading(session.id, hold))
+    def taken_over(self, publisher: Publisher) -> None:
+        """The publisher of a session is attached elsewhere: its client is there."""
+        if self.sessions.get(publisher.id) is publisher:
+            self.close(publisher.id, TAKEN_OVER)

@@ -48,6 +48,10 @@ class Dispatch:
             self._links.send(peer, Publications(self.outgoing.pop(peer)))
         self._links.send(peer, message)
 
+    def hand_over_to(self, peer: str, batch: Batch) -> None:
+        """Queue a batch for a broker that is to publish it; it is not matched here."""
+        self.outgoing.setdefault(peer, []).append(batch)
+
     def flush(self) -> None:
         """Queue the publications of this call on their links."""
         for peer, batches in self.outgoing.items():
@@ -96,7 +100,7 @@ class Dispatch:
             for peer in plan.hops:
                 by_hop.setdefault(peer, []).append(answer)
             for session, qos, no_local in plan.sessions:
-                if not (no_local and came_from is None and session.id == batch.publisher):
+                if not (no_local and session.is_own(batch, came_from)):
                     sessions[session.id] = session
                     by_session.setdefault(session.id, []).append((answer, qos))
         parts = _Parts(batch, indices)
@@ -128,7 +132,7 @@ class Dispatch:
         first, last = batch.counters[0], batch.counters[-1]
         batch_qos = batch.qos
         for session, qos, no_local in sessions:
-            if no_local and came_from is None and session.id == batch.publisher:
+            if no_local and session.is_own(batch, came_from):
                 continue
             if not session.saw(publisher, first, last):
                 self._deliver(session, batch, qos)

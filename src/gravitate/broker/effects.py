@@ -80,6 +80,9 @@ class CloseSession(msgspec.Struct, frozen=True):
     target: str = ""
 
 
+ToPublisher = Attached | AdvertisementSettled | HoldReading | Redirect | CloseSession
+"""What a client is told as a publisher."""
+
 TAKEN_OVER = "taken-over"
 OVERLOADED = "overloaded"
 STOPPING = "stopping"

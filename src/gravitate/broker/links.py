@@ -65,10 +65,10 @@ class Role(str, enum.Enum):
 class Link:
     """The state of one link as this side sees it."""
 
-    def __init__(self, peer: str, dials: bool) -> None:
+    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
         self.peer = peer
         self.dials = dials
-        self.roles = {Role.PRIMARY}
+        self.roles = {role}
         self.state = LinkState.DOWN
         self.connection = 0
         self.peer_incarnation = 0
@@ -103,6 +103,7 @@ class LinkTable:
         changed: Callable[[str, str], None],
         collect: Callable[[], None],
         keep: Callable[[Publications], Publications],
+        taken: Callable[[str, Message], None],
     ) -> None:
         self._broker_id = broker_id
         self._incarnation = incarnation
@@ -115,6 +116,8 @@ class LinkTable:
         """Brings in what is under way to links in this call, before a reset divides old and new."""
         self._keep = keep
         """Makes publications fit for a neighbour that has forgotten everything."""
+        self._taken = taken
+        """Told of every message that a broker at the other end of a tether has received."""
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
@@ -130,6 +133,44 @@ class LinkTable:
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())
+
+    def neighbours(self) -> list[str]:
+        """Brokers with a primary link to this one, sorted."""
+        return [link.peer for link in self._links.values() if Role.PRIMARY in link.roles]
+
+    def is_neighbour(self, peer: str) -> bool:
+        link = self._links.get(peer)
+        return link is not None and Role.PRIMARY in link.roles
+
+    def is_up(self, peer: str) -> bool:
+        link = self._links.get(peer)
+        return link is not None and link.state is LinkState.UP
+
+    def add(self, peer: str, role: Role, now: float) -> None:
+        """Use the link to `peer` for `role` too; one that does not exist is made, and the broker
+        with the smaller id dials, so that two that make it at once make one."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.roles.add(role)
+            return
+        link = self._links[peer] = Link(peer, self._broker_id < peer, role)
+        self._grace(link, now)
+        if link.dials:
+            self._emit(OpenLink(peer))
+
+    def release(self, peer: str, role: Role) -> None:
+        """The link is no longer used for `role`; one without a role ends, and what is under way
+        on it is forgotten."""
+        link = self._links[peer]
+        link.roles.discard(role)
+        if link.roles:
+            return
+        if link.state is not LinkState.DOWN:
+            self._emit(CloseLink(peer, link.connection, "no longer needed"))
+            self._down(link)
+        self._empty(link)
+        del self._links[peer]
+        self.touched.pop(peer, None)
 
     def start(self, now: float) -> None:
         for link in self._links.values():
@@ -248,7 +289,7 @@ class LinkTable:
                 if link.unacknowledged and link.state is LinkState.UP:
                     self._acknowledge(link)
             case "retry":
-                if link.state is LinkState.DOWN:
+                if link.state is LinkState.DOWN and link.dials:
                     self._emit(OpenLink(peer))
             case "beat":
                 self._heartbeat(link, now)
@@ -308,7 +349,9 @@ class LinkTable:
         self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
-            self.send(link.peer, self._keep(message))
+            fit = self._keep(message)
+            if fit.batches and link.peer in self._links:
+                self.send(link.peer, fit)
 
     def _down(self, link: Link) -> None:
         link.state = LinkState.DOWN
@@ -373,9 +416,12 @@ class LinkTable:
         if number > link.tail.last:
             self._refuse(link, "sequence", f"{number} was never sent", now)
             return
+        tethers = Role.TETHER in link.roles
         for message in link.tail.acknowledge(number):
             if type(message) is Publications:
                 self._queue(link, message, -1)
+            if tethers:
+                self._taken(link.peer, message)
 
     def _queue(self, link: Link, message: Publications, sign: int) -> None:
         batches = message.batches

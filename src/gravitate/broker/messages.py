@@ -113,6 +113,8 @@ class PrepareMove(msgspec.Struct, frozen=True, tag="prepare"):
     move: str
     path: tuple[str, ...]
     lease_s: float
+    tether: str = ""
+    """The broker that will hand over the publisher's publications, if its client stays there."""
 
 
 class MoveAnswer(msgspec.Struct, frozen=True, tag="prepared"):
@@ -131,6 +133,95 @@ class EndMove(msgspec.Struct, frozen=True, tag="endmove"):
     path: tuple[str, ...]
 
 
+class TetherAttach(msgspec.Struct, frozen=True, tag="tether"):
+    """Publisher `publisher`, a client of the sender, is to be attached to the receiver with its
+    `advertisements` (by key). The sender will hand over what it publishes once that is settled."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    advertisements: dict[str, Filter]
+
+
+class TetherAdvertise(msgspec.Struct, frozen=True, tag="tetheradv"):
+    """A publisher attached by a tether advertises `filter` under `key`."""
+
+    publisher: str
+    incarnation: int
+    key: str
+    filter: Filter
+
+
+class TetherUnadvertise(msgspec.Struct, frozen=True, tag="tetherunadv"):
+    """What it advertised under `key` ends."""
+
+    publisher: str
+    incarnation: int
+    key: str
+
+
+class TetherPaused(msgspec.Struct, frozen=True, tag="tetherpaused"):
+    """Nothing more is handed over until the receiver has answered."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+
+
+class TetherDetach(msgspec.Struct, frozen=True, tag="untether"):
+    """The publisher is gone, behind all it has published."""
+
+    publisher: str
+    incarnation: int
+
+
+class TetherAttached(msgspec.Struct, frozen=True, tag="tethered"):
+    """What the publisher has published elsewhere is ahead: it may be handed over now."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+
+
+class TetherSettled(msgspec.Struct, frozen=True, tag="tethersettled"):
+    """The client's own advertisement `name` has settled."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    name: str
+
+
+class TetherHold(msgspec.Struct, frozen=True, tag="tetherhold"):
+    """Too much of the publisher waits at the sender (or no longer)."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    hold: bool
+
+
+class TetherRedirect(msgspec.Struct, frozen=True, tag="tetherto"):
+    """The publisher is to be attached to broker `target`; the receiver pauses once it has a link
+    there. When `target` is the sender, it is to stay and go on."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    target: str
+
+
+class TetherClosed(msgspec.Struct, frozen=True, tag="tetherclosed"):
+    """The publisher is no longer attached to the sender; `reason` is one that sessions are closed
+    with, `target` where it is expected if it was told to move."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    reason: str
+    target: str = ""
+
+
 class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
     """A message of a mechanism to its counterpart at a neighbour; the body is its own."""
 
@@ -146,6 +237,10 @@ class Publications(msgspec.Struct, frozen=True, tag="pub"):
 
 RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
 MoveMessage = PrepareMove | MoveAnswer | EndMove
+FromTether = TetherAttach | TetherAdvertise | TetherUnadvertise | TetherPaused | TetherDetach
+"""Said by the broker of the client's session."""
+ToTether = TetherAttached | TetherSettled | TetherHold | TetherRedirect | TetherClosed
+"""Said by the broker where it is attached as a publisher."""
 Control = (
     RoutingMessage
     | Congestion
@@ -154,6 +249,8 @@ Control = (
     | LockRelease
     | MechanismMessage
     | MoveMessage
+    | FromTether
+    | ToTether
 )
 Message = Control | Publications
 

@@ -11,7 +11,7 @@ from itertools import count
 
 from gravitate.broker.context import Context
 from gravitate.broker.effects import SetTimer
-from gravitate.broker.links import LinkTable, Role
+from gravitate.broker.links import LinkTable
 from gravitate.broker.locks import MoveLock
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
@@ -135,7 +135,7 @@ class Posts:
         self._context.emit(SetTimer(f"mechanism:{mechanism.name}:{key}", at))
 
     def neighbours(self) -> list[str]:
-        return [link.peer for link in self._links if Role.PRIMARY in link.roles]
+        return self._links.neighbours()
 
     def rtt_s(self, peer: str) -> float:
         return self._links[peer].rtt_s

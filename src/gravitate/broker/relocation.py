@@ -14,6 +14,10 @@ runs along the path to the source with a greater attachment, each broker turning
 settled back behind the last publication made at the source. Only then does the target look at
 what the client has sent it. A client that does not get there comes back and attaches here again.
 
+A client that does not follow, or that subscribes, stays connected, and its broker does all of this
+in its stead (`tethers`); the source is then the broker it is attached to as a publisher, and the
+client may be connected to any broker.
+
 Whatever fails leaves nothing behind but a lease that runs out: the truth is where the publisher
 is attached, and brokers that hold something older are told.
 """
@@ -30,6 +34,11 @@ from gravitate.broker.effects import Redirect, SetTimer
 from gravitate.broker.links import LinkTable
 from gravitate.broker.locks import MoveLock
 from gravitate.broker.messages import Control, EndMove, MoveAnswer, MoveMessage, PrepareMove
+from gravitate.broker.publishers import Publishers
+from gravitate.broker.sessions import Publisher, Session
+from gravitate.broker.tether_links import TetherLinks
+from gravitate.broker.tethered import Tethered, TetheredPublishers
+from gravitate.broker.tethers import Tethers
 from gravitate.errors import PeerError
 from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
 
@@ -61,10 +70,11 @@ WAITED_FOR: Final = {
 class _Relocation:
     """One move, at its source."""
 
-    __slots__ = ("move", "paused", "state")
+    __slots__ = ("move", "paused", "publisher", "state")
 
-    def __init__(self, move: RelocatePublisher) -> None:
+    def __init__(self, move: RelocatePublisher, publisher: Publisher) -> None:
         self.move = move
+        self.publisher = publisher
         self.state = State.ASKED
         self.paused = False
         """The client publishes nothing more; it leaves once its session is at rest."""
@@ -77,6 +87,10 @@ class Relocations:
         self,
         context: Context,
         clients: Clients,
+        publishers: Publishers,
+        tethers: Tethers,
+        tethered: TetheredPublishers,
+        tether_links: TetherLinks,
         links: LinkTable,
         lock: MoveLock,
         send: Callable[[str, Control], None],
@@ -85,15 +99,20 @@ class Relocations:
     ) -> None:
         self._context = context
         self._clients = clients
+        self._publishers = publishers
+        self._tethers = tethers
+        self._tethered = tethered
+        self._tether_links = tether_links
         self._links = links
         self._lock = lock
         self._send = send
         self._ended = ended
         self._entered = entered
         self._by_publisher: dict[str, _Relocation] = {}
-        clients.on_departure = self._departure
-        clients.on_closed = self._closed
-        clients.on_at_rest = self._at_rest
+        publishers.on_departure = self._departure
+        publishers.on_at_rest = self._at_rest
+        clients.on_closed = tethered.on_closed = self._closed
+        tethered.on_paused = self._has_paused
 
     # At the source -------------------------------------------------------------------------
 
@@ -105,84 +124,104 @@ class Relocations:
             self._ended(move, MoveOutcome.REFUSED, objection)
             return
         path = move.path
-        relocation = self._by_publisher[move.publisher] = _Relocation(move)
-        self._send(path[1], PrepareMove(move.id, path, LEASE_S))
+        publisher = self._attached(move.publisher)
+        assert publisher is not None
+        if isinstance(publisher, Session) and _stays(publisher):
+            publisher = self._tethers.make(publisher)
+        relocation = self._by_publisher[move.publisher] = _Relocation(move, publisher)
+        origin = publisher.origin if isinstance(publisher, Tethered) else ""
+        self._send(path[1], PrepareMove(move.id, path, LEASE_S, origin))
         self._enter(relocation, State.ASKED)
 
     def may_move(self, publisher: str) -> bool:
-        """Whether a client of this broker could be sent elsewhere, as far as it is known here."""
-        session = self._clients.sessions.get(publisher)
-        return session is not None and session.follows and not session.subscriptions
+        """Whether a publisher of this broker could be sent elsewhere, as far as is known here."""
+        return self._attached(publisher) is not None
+
+    def _attached(self, id: str) -> Publisher | None:
+        """The publisher, if it is attached to this broker."""
+        session = self._clients.sessions.get(id)
+        if session is not None and session.tether is None:
+            return session
+        return self._tethered.find(id)
 
     def _objection(self, move: RelocatePublisher) -> str:
         """Why the move cannot begin; empty when it can, and the lock is taken for it."""
-        here, path, publisher = self._context.broker_id, move.path, repr(move.publisher)
-        session = self._clients.sessions.get(move.publisher)
-        if session is None:
-            return f"{publisher} is not connected to {here}"
+        here, path, id = self._context.broker_id, move.path, repr(move.publisher)
+        publisher = self._attached(move.publisher)
+        if publisher is None:
+            return f"{id} is not attached to {here}"
         if move.publisher in self._by_publisher:
-            return f"{publisher} is on the move already"
-        if not session.follows:
-            return f"{publisher} does not follow a relocation"
-        if session.subscriptions:
-            return f"{publisher} has subscriptions here"
-        if session.arriving is not None:
-            return f"{publisher} is still arriving"
-        if not session.at_rest():
-            return f"what {publisher} published or advertised is not settled yet"
+            return f"{id} is on the move already"
+        if publisher.arriving is not None:
+            return f"{id} is still arriving"
+        if not publisher.at_rest():
+            return f"what {id} published or advertised is not settled yet"
         if (
             len(path) < 2
             or len(set(path)) < len(path)
             or (path[0], path[-1]) != (here, move.target)
         ):
             return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
-        if path[1] not in self._links:
+        if not self._links.is_neighbour(path[1]):
             return f"{path[1]} is no neighbour of {here}"
         if not self._lock.request(move.id, False, LEASE_S, self._context.now):
             return f"{here} is locked by another move"
         return ""
 
-    def paused(self, publisher: str) -> None:
+    def paused(self, id: str) -> None:
         """The client publishes nothing more here."""
-        relocation = self._by_publisher.get(publisher)
-        if relocation is None or relocation.state is not State.PAUSING:
-            if publisher in self._clients.sessions:
-                self._context.emit(Redirect(publisher, self._context.broker_id))
-        elif self._clients.sessions[publisher].subscriptions:
-            self._end(relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} subscribed meanwhile")
-            self._context.emit(Redirect(publisher, self._context.broker_id))
+        session = self._clients.sessions.get(id)
+        if session is not None:
+            self._has_paused(session)
+
+    def _has_paused(self, publisher: Publisher) -> None:
+        relocation = self._by_publisher.get(publisher.id)
+        if (
+            relocation is None
+            or relocation.publisher is not publisher
+            or relocation.state is not State.PAUSING
+        ):
+            self._say_stay(publisher)
         else:
             relocation.paused = True
             self._at_rest(publisher)
 
-    def _at_rest(self, publisher: str) -> None:
-        relocation = self._by_publisher.get(publisher)
+    def _at_rest(self, publisher: Publisher) -> None:
+        relocation = self._by_publisher.get(publisher.id)
         if (
-            relocation is not None
-            and relocation.state is State.PAUSING
-            and relocation.paused
-            and self._clients.sessions[publisher].at_rest()
+            relocation is None
+            or relocation.publisher is not publisher
+            or relocation.state is not State.PAUSING
+            or not relocation.paused
+            or not publisher.at_rest()
         ):
-            if self._clients.sessions[publisher].subscriptions:
-                self._end(
-                    relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} subscribed meanwhile"
-                )
-                self._context.emit(Redirect(publisher, self._context.broker_id))
-                return
+            return
+        target = relocation.move.target
+        if isinstance(publisher, Tethered):
             self._enter(relocation, State.LEAVING)
-            self._clients.depart(publisher, relocation.move.target)
+            self._tethered.depart(publisher, target)
+        elif isinstance(publisher, Session) and publisher.subscriptions:
+            reason = f"{publisher.id!r} subscribed meanwhile"
+            self._end(relocation, MoveOutcome.ROLLED_BACK, reason)
+            self._say_stay(publisher)
+        elif isinstance(publisher, Session):
+            self._enter(relocation, State.LEAVING)
+            self._clients.depart(publisher, target)
+
+    def _say_stay(self, publisher: Publisher) -> None:
+        publisher.say(Redirect(publisher.id, self._context.broker_id))
 
     def expired(self, move: str) -> None:
         """A state has lasted too long."""
         relocation = self._moving(move)
         if relocation is None:
             return
-        publisher, state = relocation.move.publisher, relocation.state
+        publisher, state = relocation.publisher, relocation.state
         self._end(relocation, LATE[state], f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s")
-        if state is State.PAUSING and publisher in self._clients.sessions:
-            self._context.emit(Redirect(publisher, self._context.broker_id))
+        if state is State.PAUSING and publisher.live:
+            self._say_stay(publisher)
         elif state is State.LEAVING:
-            self._clients.abandon(publisher)
+            self._publishers.abandon(publisher.id)
 
     def _closed(self, publisher: str) -> None:
         relocation = self._by_publisher.get(publisher)
@@ -207,7 +246,7 @@ class Relocations:
     def _granted(self, relocation: _Relocation) -> None:
         self._enter(relocation, State.PAUSING)
         move = relocation.move
-        self._context.emit(Redirect(move.publisher, move.target))
+        relocation.publisher.say(Redirect(move.publisher, move.target))
 
     def _enter(self, relocation: _Relocation, state: State) -> None:
         relocation.state = state
@@ -254,7 +293,7 @@ class Relocations:
         path = message.path
         following = path[place + 1] if place + 1 < len(path) else None
         if following is not None and (
-            following not in self._links or self._links[following].given_up
+            not self._links.is_neighbour(following) or self._links[following].given_up
         ):
             self._send(
                 peer,
@@ -265,6 +304,8 @@ class Relocations:
                 peer, MoveAnswer(message.move, path, False, f"{path[place]} is locked by another")
             )
         elif following is None:
+            if message.tether:
+                self._tether_links.expect(message.tether, message.lease_s)
             self._send(peer, MoveAnswer(message.move, path, True))
         else:
             self._send(following, message)
@@ -276,7 +317,7 @@ class Relocations:
             self._pass_on(message.path[place + 1], message)
 
     def _pass_on(self, peer: str, message: Control) -> None:
-        if peer in self._links and not self._links[peer].given_up:
+        if self._links.is_neighbour(peer) and not self._links[peer].given_up:
             self._send(peer, message)
 
     def _place(self, peer: str, message: MoveMessage) -> int:
@@ -288,3 +329,8 @@ class Relocations:
             if 0 <= before < len(path) and path[before] == peer:
                 return place
         raise PeerError("wrong-path", f"{type(message).__name__} along {path} from {peer}")
+
+
+def _stays(session: Session) -> bool:
+    """Whether the client of a session cannot be sent elsewhere."""
+    return not session.follows or bool(session.subscriptions)

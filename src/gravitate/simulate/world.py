@@ -16,6 +16,7 @@ the instant service model a batch is one input. A *step* is one batch handled by
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 from gravitate.broker import effects as e
@@ -24,6 +25,8 @@ from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.network import Network
 from gravitate.model.moves import Move
+from gravitate.overlay.coordinates import latency_ms
+from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
 from gravitate.simulate.models import ServiceModel
@@ -56,6 +59,8 @@ class World:
         self._connections = 0
         self.hosts = {broker.id: Host(broker.id) for broker in network.brokers}
         self.lines: dict[tuple[str, str], Line] = {}
+        """Under both orders of their ends: those of the network, and any that brokers have opened
+        since (`line`)."""
         self._dials: dict[str, dict[str, bool]] = {broker.id: {} for broker in network.brokers}
         for link in network.links:
             a, b = link.between
@@ -63,6 +68,24 @@ class World:
             self.lines[a, b] = self.lines[b, a] = line
             self._dials[a][b] = True
             self._dials[b][a] = False
+
+    def line(self, a: str, b: str) -> Line:
+        """The line between two brokers; where the network has none, as long as their coordinates
+        are apart, or else as the way between them, and of unlimited bandwidth."""
+        line = self.lines.get((a, b))
+        if line is None:
+            line = Line(a, b, self._distance_s(a, b))
+            self.lines[a, b] = self.lines[b, a] = line
+        return line
+
+    def _distance_s(self, a: str, b: str) -> float:
+        places = {broker.id: broker.coordinates for broker in self.network.brokers}
+        if places[a]:
+            return latency_ms(places[a], places[b]) / 1000
+        near = neighbours(self.hosts, [link.between for link in self.network.links])
+        way = path(near, a, b)
+        assert way is not None, f"{a} and {b} are not connected"
+        return sum(self.lines[hop].latency_s for hop in pairwise(way))
 
     @property
     def now(self) -> float:
@@ -103,7 +126,7 @@ class World:
 
     def cut(self, a: str, b: str, noticed_after_s: tuple[float, float] = (0.0, 0.0)) -> None:
         """Cut a line: what is in flight is lost; `a` and `b` notice after the times given."""
-        line = self.lines[a, b]
+        line = self.line(a, b)
         line.up = False
         notice_s = {a: noticed_after_s[0], b: noticed_after_s[1]}
         for pipe in list(line.pipes):
@@ -113,11 +136,11 @@ class World:
 
     def heal(self, a: str, b: str) -> None:
         """The line can be used again; brokers dial it in their own time."""
-        self.lines[a, b].up = True
+        self.line(a, b).up = True
 
     def delay(self, a: str, b: str, extra_s: float) -> None:
         """Frames sent from now on take `extra_s` longer, both ways."""
-        self.lines[a, b].extra_s = extra_s
+        self.line(a, b).extra_s = extra_s
 
     # Clients
 
@@ -180,7 +203,7 @@ class World:
         host, incarnation, peer = what
         if host.broker is None or host.incarnation != incarnation:
             return
-        line = self.lines[host.id, peer.id]
+        line = self.line(host.id, peer.id)
         if not line.up or peer.broker is None:
             self._input(host, i.LinkClosed(peer.id, 0))
             return
@@ -303,7 +326,7 @@ class World:
                 self._close_session(host, session, reason, target)
             case e.OpenLink(peer):
                 self.scheduler.after(
-                    self.lines[host.id, peer].delay_s(),
+                    self.line(host.id, peer).delay_s(),
                     self._dialled,
                     (host, host.incarnation, self.hosts[peer]),
                 )
