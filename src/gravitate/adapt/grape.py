@@ -298,9 +298,6 @@ class Grape(PublisherMover):
             choice = grape.select(answers, here, self._settings)
         except InputError:
             return  # Brokers contradict each other while links change: the next session will tell.
-        if choice.target == here:
-            self.selected(publisher, (here,), None, now)
-            return
         known = {answer.broker: answer.neighbours for answer in answers}
         near = {
             broker: [other for other in others if other in known]
@@ -308,10 +305,10 @@ class Grape(PublisherMover):
         }
         way = path(near, here, choice.target)
         assert way is not None, "a target is joined to the current broker by answers"
-        self.selected(publisher, tuple(way), self._why(choice), now)
+        self.selected(publisher, tuple(way), lambda target: self._why(choice, target), now)
 
-    def _why(self, choice: Choice) -> Rationale:
-        before, after = choice.figures(choice.current), choice.figures(choice.target)
+    def _why(self, choice: Choice, target: str) -> Rationale:
+        before, after = choice.figures(choice.current), choice.figures(target)
         settings = self._settings
         by_delay = settings.prioritised == "delay"
         gain = before.delay_s - after.delay_s if by_delay else before.messages - after.messages

@@ -12,7 +12,7 @@ neither how targets are found nor what is traced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import msgspec
@@ -88,25 +88,25 @@ class PublisherMover(Mechanism):
         )
 
     def selected(
-        self, publisher: str, path: tuple[str, ...], why: Rationale | None, now: float
+        self, publisher: str, path: tuple[str, ...], why: Callable[[str], Rationale], now: float
     ) -> None:
         """A selection has found the broker at the end of `path`, which is just this broker when
-        the publisher should stay."""
+        the publisher should stay. `why` says what speaks for a broker on it."""
         damping = self._damped.get(publisher)
-        target = path[-1] if len(path) > 1 else ""
         if damping is None:
-            if not target:
+            if len(path) == 1:
                 return
             damping = self._damped[publisher] = Damping(self._damping, NO_PAST, now)
-        if not damping.selected(target, now):
+        way = damping.selected(path, now)
+        if not way:
             return
-        assert why is not None
         self._moves += 1
-        here = self.post.broker_id
+        here, target = self.post.broker_id, way[-1]
         move = f"{self.name}-{here}-{now:.3f}-{self._moves}"
+        reasons = why(target)
         self._moving.add(publisher)
         self.forget(publisher)
-        self.post.propose(RelocatePublisher(move, publisher, here, target, why, path))
+        self.post.propose(RelocatePublisher(move, publisher, here, target, reasons, way))
 
     def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
         if not isinstance(move, RelocatePublisher):

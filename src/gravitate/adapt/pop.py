@@ -246,7 +246,7 @@ class Pop(PublisherMover):
         hop = next_hop(downstream, local)
         if hop is None:
             publisher.traced = 0
-            self.selected(id, (self.post.broker_id,), None, now)
+            self._found_target(id, (self.post.broker_id,), now)
             return
         publisher.asked_until = now + self._settings.answer_s_max
         self._ask(hop, id, publisher.incarnation, (), downstream[hop.neighbour])
@@ -317,20 +317,25 @@ class Pop(PublisherMover):
         publisher.asked_until = math.inf
         publisher.traced = 0
         if answer.found:
-            profile = self._profiles.get(answer.publisher)
-            self.selected(answer.publisher, path, self._why(profile, path), now)
+            self._found_target(answer.publisher, path, now)
 
-    def _why(self, profile: _Profile | None, path: tuple[str, ...]) -> Rationale:
-        ahead = profile.downstream.get(path[1], 0.0) if profile is not None else 0.0
-        rest = 0.0
-        if profile is not None:
-            rest = (profile.local or 0.0) + math.fsum(profile.downstream.values()) - ahead
-        return Rationale(
-            f"POP: towards {path[1]} {ahead:.1f} subscribers a publication, "
-            f"{rest:.1f} everywhere else",
-            gain=ahead - rest,
-            figures={"subscribers_ahead": ahead, "subscribers_elsewhere": rest},
-        )
+    def _found_target(self, publisher: str, path: tuple[str, ...], now: float) -> None:
+        profile = self._profiles.get(publisher)
+        if profile is None:
+            return
+        downstream, local = profile.counts()
+
+        def why(target: str) -> Rationale:
+            ahead = downstream.get(path[1], 0.0)
+            rest = local + math.fsum(downstream.values()) - ahead
+            return Rationale(
+                f"POP: {ahead:.1f} subscribers a publication towards {path[1]}, "
+                f"{rest:.1f} everywhere else",
+                gain=ahead - rest,
+                figures={"subscribers_ahead": ahead, "subscribers_elsewhere": rest},
+            )
+
+        self.selected(publisher, path, why, now)
 
     # What ends -----------------------------------------------------------------------------
 

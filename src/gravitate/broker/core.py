@@ -104,6 +104,7 @@ class Broker:
     ) -> None:
         self.broker_id = broker_id
         self.incarnation = incarnation
+        self.mechanisms = tuple(mechanisms)
         self._context = context = Context(broker_id, options, observers, mechanisms)
         self.links = LinkTable(
             broker_id,

@@ -63,6 +63,10 @@ class Mechanism(Observer):
         part of the batch, at all brokers."""
         return 0
 
+    def is_idle(self) -> bool:
+        """Whether nothing is under way; true of every mechanism some time after its traffic."""
+        return True
+
     def on_message(self, peer: str, body: bytes, now: float) -> None:
         """A message from the same mechanism at a neighbour."""
 

@@ -33,6 +33,9 @@ def simulate(
     migrations: Annotated[
         bool, typer.Option("--migrations", help="Relocate publishers in random worlds.")
     ] = False,
+    mechanisms: Annotated[
+        bool, typer.Option("--mechanisms", help="Let brokers relocate publishers in them.")
+    ] = False,
     faults: Annotated[
         bool, typer.Option("--faults/--no-faults", help="Whether things go wrong in random worlds.")
     ] = True,
@@ -51,7 +54,8 @@ def simulate(
     if random and trace is not None:
         raise InputError("random worlds are not traced: give --trace with a scenario")
     if random:
-        _random_worlds(random, 1 if seed is None else seed, processes, migrations, faults, json)
+        first = 1 if seed is None else seed
+        _random_worlds(random, first, processes, migrations, mechanisms, faults, json)
     else:
         _scenario(str(scenario), seed, trace, sampling, checks, json)
 
@@ -148,7 +152,13 @@ def _show(result: RunResult) -> None:
 
 
 def _random_worlds(
-    count: int, seed: int, processes: int, migrations: bool, faults: bool, json: bool
+    count: int,
+    seed: int,
+    processes: int,
+    migrations: bool,
+    mechanisms: bool,
+    faults: bool,
+    json: bool,
 ) -> None:
     from gravitate.simulate.random_worlds import WorldOutcome, run_worlds
 
@@ -162,7 +172,15 @@ def _random_worlds(
             if outcome.violations:
                 output.say(outcome.report())
 
-        outcomes = run_worlds(count, seed, processes, played, faults=faults, migrations=migrations)
+        outcomes = run_worlds(
+            count,
+            seed,
+            processes,
+            played,
+            faults=faults,
+            migrations=migrations,
+            mechanisms=mechanisms,
+        )
     failed = [outcome for outcome in outcomes if outcome.violations]
     facts: dict[str, object] = {
         "worlds": len(outcomes),

@@ -160,7 +160,7 @@ def check_mechanisms(document: Document, known: Collection[str] | None = None) -
         try:
             catalogue.check_together(sections)
         except InputError as problem:
-            raise document.error(str(problem), "mechanisms") from None
+            raise document.error(str(problem), "mechanisms", next(iter(sections))) from None
 
 
 def _check_brokers(document: Document, network: Network) -> None:

@@ -6,7 +6,9 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
-With migrations, publishers are sent to other brokers while all this goes on. None changes its
+With migrations, publishers are sent to other brokers while all this goes on; with mechanisms,
+brokers do so themselves, on what they trace, with thresholds so low that they do it all the time
+(`MECHANISMS`). None changes its
 broker by itself, because nothing promises that to go well. A publisher publishes only what it
 advertised, or leaves advertising to its broker.
 """
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -46,6 +49,38 @@ from gravitate.simulate.world import World
 
 PHASES = 4
 PHASE_S = 4.0
+
+MECHANISMS: tuple[dict[str, dict[str, Any]], ...] = (
+    {
+        "grape": {
+            "prioritised": "load",
+            "session_publications": 3,
+            "session_s_max": 2.0,
+            "answer_s_max": 1.0,
+            "confirmations": 1,
+            "pause_s": 0.1,
+        }
+    },
+    {
+        "grape": {
+            "session_publications": 2,
+            "margin_percent": 0.0,
+            "session_s_max": 2.0,
+            "answer_s_max": 0.3,
+        }
+    },
+    {
+        "pop": {
+            "traces_min": 2,
+            "answer_s_max": 1.0,
+            "profile_s_max": 3.0,
+            "confirmations": 1,
+            "pause_s": 0.1,
+        }
+    },
+    {"pop": {"traces_min": 1, "answer_s_max": 0.2, "profile_s_max": 3.0, "pause_s": 0.0}},
+)
+"""What is switched on, one of these in each world; all is over soon, as checkers demand."""
 
 
 class WorldOutcome(msgspec.Struct, frozen=True):
@@ -77,13 +112,19 @@ class WorldOutcome(msgspec.Struct, frozen=True):
 class RandomWorld:
     """One world. `run` plays it to its end."""
 
-    def __init__(self, seed: int, faults: bool = True, migrations: bool = False) -> None:
+    def __init__(
+        self, seed: int, faults: bool = True, migrations: bool = False, mechanisms: bool = False
+    ) -> None:
         self.seed = seed
         self._with_faults = faults
         self._with_migrations = migrations
+        self._with_mechanisms = mechanisms
         self._moves = Moves()
         self._generator = generator = random.Random(f"world/{seed}")
         self.network = _network(generator)
+        if mechanisms:
+            chosen = MECHANISMS[seed % len(MECHANISMS)]
+            self.network = msgspec.structs.replace(self.network, mechanisms=chosen)
         self._near = neighbours(
             [broker.id for broker in self.network.brokers],
             [link.between for link in self.network.links],
@@ -128,12 +169,14 @@ class RandomWorld:
             faults=self.faults,
             moves=self._moves.outcomes[MoveOutcome.DONE],
             options=" --migrations" * self._with_migrations
+            + " --mechanisms" * self._with_mechanisms
             + " --no-faults" * (not self._with_faults),
             violations=tuple(self.violations.sentences),
         )
 
     def _client(self, number: int) -> Client:
         generator = self._generator
+        moves = self._with_migrations or self._with_mechanisms
         client = Client(
             self.world,
             f"c{number:02}",
@@ -143,8 +186,8 @@ class RandomWorld:
             window=generator.choice((65535, 65535, 1, 3)),
             acknowledge_after_s=generator.choice((0.0, 0.01, 0.2)),
             reconnect_s=generator.choice((0.01, 0.3)),
-            follows=self._with_migrations and number % 2 == 0 and generator.random() < 0.8,
-            arrive_s_max=generator.choice((5.0, 0.3)) if self._with_migrations else 5.0,
+            follows=moves and number % 2 == 0 and generator.random() < 0.8,
+            arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
         )
         if generator.random() < 0.1:
             self._no_local.add(client.id)
@@ -307,6 +350,9 @@ class RandomWorld:
             if isinstance(host.broker, Broker):
                 for publisher in host.broker.clients.departing:
                     yield f"{host.id} still waits for {publisher} to be elsewhere"
+                for mechanism in host.broker.mechanisms:
+                    if not mechanism.is_idle():
+                        yield f"{host.id}: {mechanism.name} still has something under way"
                 for link in host.broker.links:
                     if len(link.tail):
                         yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
@@ -366,9 +412,11 @@ def _service(generator: random.Random) -> ServiceModel | None:
     )
 
 
-def run_world(seed: int, faults: bool = True, migrations: bool = False) -> WorldOutcome:
+def run_world(
+    seed: int, faults: bool = True, migrations: bool = False, mechanisms: bool = False
+) -> WorldOutcome:
     """Play the world of `seed`. A broker that raises is a violation like any other."""
-    world = RandomWorld(seed, faults, migrations)
+    world = RandomWorld(seed, faults, migrations, mechanisms)
     try:
         return world.run()
     except Exception as error:
@@ -386,10 +434,11 @@ def run_worlds(
     *,
     faults: bool = True,
     migrations: bool = False,
+    mechanisms: bool = False,
 ) -> list[WorldOutcome]:
     """Play the worlds `seed` .. `seed + count - 1`; `progress` is called after each, in order."""
     seeds = range(seed, seed + count)
-    play = partial(run_world, faults=faults, migrations=migrations)
+    play = partial(run_world, faults=faults, migrations=migrations, mechanisms=mechanisms)
     outcomes: list[WorldOutcome] = []
     if processes <= 1 or count == 1:
         for number in seeds:
