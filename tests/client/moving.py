@@ -53,11 +53,14 @@ def at(running: LiveNetwork, broker: str, one: Client) -> bool:
     return one.port == address_of(running, broker).mqtt
 
 
-async def asked(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+async def asked(
+    port: int, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+) -> tuple[int, Any]:
+    """Status and content of a node's answer over HTTP."""
     async with asyncio.timeout(50):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
-        writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+        writer.write(f"{head}Content-Type: {content_type}\r\n\r\n".encode() + body)
         answer = await reader.read()
         writer.close()
     head, _, page = answer.decode().partition("\r\n\r\n")

@@ -1,4 +1,4 @@
-"""What operators and their tools ask a node over HTTP: /status, /metrics, /health, /clients, /moves.
+"""What operators and tools ask a node over HTTP: /status, /metrics, /health, /clients, /moves.
 
 Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded body of a told
 length. Does not know the node beyond its status; what changes something lies behind `moves`.
@@ -20,6 +20,7 @@ from gravitate.serve.status import NodeStatus
 
 REQUEST_BYTES_MAX: Final = 8192
 BODY_BYTES_MAX: Final = 1024 * 1024
+DISCARD_BYTES_MAX: Final = 16 * 1024 * 1024
 REQUEST_TIMEOUT_S: Final = 5.0
 JSON: Final = "application/json"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -152,12 +153,19 @@ async def _request(reader: asyncio.StreamReader) -> Request | Response:
     if "transfer-encoding" in told or not (length.isascii() and length.isdigit()):
         return refusal("411 Length Required", "a body needs its length in Content-Length")
     if int(length) > BODY_BYTES_MAX:
+        # Whoever is still sending when the connection closes may not see the answer.
+        await _discard(reader, min(int(length), DISCARD_BYTES_MAX))
         return refusal(
             "413 Content Too Large", f"a body of {length} bytes, {BODY_BYTES_MAX} are taken"
         )
     path, _, query = words[1].partition("?")
     kind = told.get("content-type", "").partition(";")[0].strip().lower()
     return Request(words[0], path, query, kind, await reader.readexactly(int(length)))
+
+
+async def _discard(reader: asyncio.StreamReader, size: int) -> None:
+    while size > 0 and (data := await reader.read(min(size, 65536))):
+        size -= len(data)
 
 
 class _StatusCollector(Collector):
