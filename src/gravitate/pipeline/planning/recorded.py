@@ -151,7 +151,8 @@ class Audience(msgspec.Struct, frozen=True, eq=False):
             return np.zeros(len(self))
         joined = np.bitwise_or.reduceat(self.bits, starts)
         counts: Floats = np.bitwise_count(joined).astype(np.float64)
-        return np.bincount(self.owner[starts], counts, len(self))
+        found: Floats = np.bincount(self.owner[starts], counts, len(self)).astype(np.float64)
+        return found
 
     def __len__(self) -> int:
         return len(self.publishers)
