@@ -81,7 +81,7 @@ from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
 from gravitate.broker.sessions import Publisher
 from gravitate.broker.tether_links import TetherLinks
-from gravitate.broker.tethered import TetheredPublishers
+from gravitate.broker.tethered import Tethered, TetheredPublishers
 from gravitate.broker.tethers import Tethers
 from gravitate.errors import PeerError
 from gravitate.model.moves import RelocatePublisher
@@ -150,6 +150,7 @@ class Broker:
             self.publishers,
             self.tethers,
         )
+        self.publishers.on_left = self._left
         self.publishers.on_taken_over = self._taken_over
         self.tethers.close_session = self.clients.close
         self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
@@ -271,7 +272,6 @@ class Broker:
                 | TetherDetach()
             ):
                 self.tethered.handle(peer, message)
-                self._tether_links.review(peer)
             case (
                 TetherAttached()
                 | TetherSettled()
@@ -334,6 +334,10 @@ class Broker:
             self.tethers.handle(origin, message)
         elif origin in self.links:
             self.dispatch.send_control(origin, message)
+
+    def _left(self, publisher: Publisher) -> None:
+        if isinstance(publisher, Tethered):
+            self._tether_links.review(publisher.origin)
 
     def _taken_over(self, publisher: Publisher) -> None:
         self.clients.taken_over(publisher)

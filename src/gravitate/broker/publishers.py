@@ -42,6 +42,8 @@ class Publishers:
         """Told when a publisher comes to rest, see `Publisher.at_rest`."""
         self.on_taken_over: Callable[[Publisher], None] = lambda publisher: None
         """Told of a live publisher that it is attached elsewhere now."""
+        self.on_left: Callable[[Publisher], None] = lambda publisher: None
+        """Told of a publisher that has ended here, or is no longer expected back."""
         self.take: Callable[[ClientPublished], None] = lambda input: None
         """Looks at what a client has sent."""
         self._owners: dict[str, Publisher] = {}
@@ -86,6 +88,7 @@ class Publishers:
         if former is None or former.incarnation != incarnation:
             return []
         del self.departing[id]
+        self.on_left(former)
         self.on_departure(id, False)
         return [former]
 
@@ -101,6 +104,7 @@ class Publishers:
         """Nobody came for what a departing publisher had advertised."""
         publisher = self.departing.pop(id, None)
         if publisher is not None:
+            self.on_left(publisher)
             self.unadvertise_all(publisher)
 
     def departed(self, advertisement: str) -> None:
@@ -117,6 +121,7 @@ class Publishers:
             return
         if self.departing.get(publisher.id) is publisher:
             del self.departing[publisher.id]
+            self.on_left(publisher)
             self.on_departure(publisher.id, True)
         elif publisher.live:
             self.on_taken_over(publisher)

@@ -305,13 +305,14 @@ class Relocations:
             )
         elif following is None:
             if message.tether:
-                self._tether_links.expect(message.tether, message.lease_s)
+                self._tether_links.expect(message.move, message.tether, message.lease_s)
             self._send(peer, MoveAnswer(message.move, path, True))
         else:
             self._send(following, message)
 
     def _let_go(self, message: EndMove) -> None:
         self._lock.release(message.move)
+        self._tether_links.expect_no_more(message.move)
         place = message.path.index(self._context.broker_id)
         if place + 1 < len(message.path):
             self._pass_on(message.path[place + 1], message)

@@ -29,8 +29,8 @@ class TetherLinks:
         self._context = context
         self._links = links
         self._needed = needed
-        self._expected: dict[str, float] = {}
-        """Brokers that will attach a publisher here, until when they may."""
+        self._expected: dict[str, tuple[str, float]] = {}
+        """By move: the broker that will attach a publisher here, until when it may."""
         self._down_at: dict[str, float] = {}
         """Since when links have not been up."""
 
@@ -41,14 +41,20 @@ class TetherLinks:
     def want(self, peer: str) -> None:
         self._links.add(peer, Role.TETHER, self._context.now)
 
-    def expect(self, peer: str, for_s: float) -> None:
-        """Let `peer` attach a publisher here."""
+    def expect(self, move: str, peer: str, for_s: float) -> None:
+        """Let `peer` attach the publisher here that `move` is about."""
         if peer == self._context.broker_id:
             return
         now = self._context.now
         self.want(peer)
-        self._expected[peer] = now + for_s
+        self._expected[move] = (peer, now + for_s)
         self._context.emit(SetTimer(f"tether:idle:{peer}", now + for_s))
+
+    def expect_no_more(self, move: str) -> None:
+        """The move is over."""
+        if move in self._expected:
+            peer, _ = self._expected.pop(move)
+            self.review(peer)
 
     def review(self, peer: str) -> None:
         """A tether that went to `peer` may have been the last."""
@@ -85,7 +91,7 @@ class TetherLinks:
         return True
 
     def _forget(self, peer: str) -> None:
-        self._expected.pop(peer, None)
+        self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
         self._down_at.pop(peer, None)
         self._links.release(peer, Role.TETHER)
 
@@ -93,4 +99,7 @@ class TetherLinks:
         return peer in self._links and Role.TETHER in self._links[peer].roles
 
     def _is_needed(self, peer: str) -> bool:
-        return self._needed(peer) or self._expected.get(peer, 0.0) > self._context.now
+        now = self._context.now
+        return self._needed(peer) or any(
+            expected == peer and now < until for expected, until in self._expected.values()
+        )

@@ -215,6 +215,7 @@ class TetheredPublishers:
         self._publishers.release(publisher)
         publisher.live = False
         del self._by_key[publisher.origin, publisher.id, publisher.incarnation]
+        self._publishers.on_left(publisher)
 
     def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
         about = (publisher.id, publisher.incarnation, publisher.attachment)

@@ -24,6 +24,8 @@ from gravitate.model.filters import Filter
 from gravitate.simulate.world import World
 
 OnReceived = Callable[["Client", Batch], None]
+OnAccepted = Callable[["Client", int], None]
+"""Told the number, as the client counts, of a publication that was accepted."""
 
 
 class Client:
@@ -43,6 +45,7 @@ class Client:
         follows: bool = False,
         arrive_s_max: float = 5.0,
         on_received: OnReceived | None = None,
+        on_accepted: OnAccepted | None = None,
     ) -> None:
         self.world = world
         self.id = client_id
@@ -55,6 +58,7 @@ class Client:
         self.follows = follows and counts
         self.arrive_s_max = arrive_s_max
         self.on_received = on_received
+        self.on_accepted = on_accepted
         self.incarnation = 1 if counts else 0
         self.subscriptions: dict[str, i.ClientSubscribed] = {}
         self.advertisements: dict[str, i.ClientAdvertised] = {}
@@ -285,7 +289,9 @@ class Connection:
             )
             count = len(client.unaccepted)
         for _ in range(count):
-            client.unaccepted.popleft()
+            counter, _event = client.unaccepted.popleft()
+            if client.on_accepted is not None:
+                client.on_accepted(client, counter)
 
     def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
         if isinstance(effect, e.SubscriptionSettled):

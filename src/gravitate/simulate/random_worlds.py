@@ -27,8 +27,10 @@ from typing import Any
 import msgspec
 
 from gravitate.broker.core import Broker
+from gravitate.broker.links import Role
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.tethers import State as TetherState
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
@@ -36,6 +38,7 @@ from gravitate.overlay import shapes
 from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
+from gravitate.simulate.checkers.entries import EntryChecker
 from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.oracle import ScanOracle
 from gravitate.simulate.checkers.tables import check_tables
@@ -132,13 +135,14 @@ class RandomWorld:
         self.violations = Violations()
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
+        self.entries = EntryChecker()
         loops = LoopChecker(self.violations)
         self._options = _options(generator)
         self.world = World(
             self.network,
             broker_factory(self.network, self._options, loops.started),
             service=_service(generator),
-            observers=(self.deliveries, loops, self._moves),
+            observers=(self.deliveries, self.entries, loops, self._moves),
         )
         self.faults = 0
         self._names = 0
@@ -188,10 +192,17 @@ class RandomWorld:
             reconnect_s=generator.choice((0.01, 0.3)),
             follows=moves and number % 2 == 0 and generator.random() < 0.8,
             arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
+            on_accepted=self._accepted,
         )
+        if client.counts:
+            self.entries.counts(client.id, client.incarnation)
         if generator.random() < 0.1:
             self._no_local.add(client.id)
         return client
+
+    def _accepted(self, client: Client, counter: int) -> None:
+        if client.counts:
+            self.entries.accepted(client.id, client.incarnation, counter)
 
     # What happens
 
@@ -220,7 +231,7 @@ class RandomWorld:
                 client.connect()
             return
         drawn = generator.random()
-        if client.follows and drawn < 0.37 and self._publishes(client):
+        if client.follows and drawn < 0.37 and not self._subscribes(client):
             self._publisher_acts(client)
         elif drawn < 0.20 and len(client.subscriptions) < 6:
             self._names += 1
@@ -238,6 +249,10 @@ class RandomWorld:
 
     def _publishes(self, client: Client) -> bool:
         return int(client.id[1:]) % 2 == 0
+
+    def _subscribes(self, client: Client) -> bool:
+        """Whether a publisher that follows subscribes too, which keeps it where it is."""
+        return int(client.id[1:]) % 6 == 0
 
     def _advertises(self, client: Client) -> bool:
         return int(client.id[1:]) % 4 == 0
@@ -276,19 +291,28 @@ class RandomWorld:
     def _sends_away(self, _: None) -> None:
         """A broker is asked to send one of its publishers to another."""
         generator = self._generator
-        following = [c for c in self.clients if c.follows and c.connection is not None]
-        if not following:
+        connected = [c for c in self.clients if self._publishes(c) and c.connection is not None]
+        if not connected:
             return
-        client = generator.choice(following)
-        host = self.world.hosts[client.broker]
+        client = generator.choice(connected)
+        source = self._attached_at(client)
         target = generator.choice(self.network.brokers).id
-        way = path(self._near, client.broker, target)
-        if host.broker is not None and way is not None:
+        way = path(self._near, source, target)
+        if self.world.is_up(source) and way is not None:
             self._names += 1
             move = RelocatePublisher(
-                f"m{self._names}", client.id, client.broker, target, Rationale("drawn"), tuple(way)
+                f"m{self._names}", client.id, source, target, Rationale("drawn"), tuple(way)
             )
-            self.world.request_move(move, client.broker)
+            self.world.request_move(move, source)
+
+    def _attached_at(self, client: Client) -> str:
+        """The broker where a client is attached as a publisher."""
+        broker = self.world.hosts[client.broker].broker
+        if isinstance(broker, Broker) and client.id in broker.clients.sessions:
+            tether = broker.clients.sessions[client.id].tether
+            if tether is not None:
+                return tether.broker
+        return client.broker
 
     # What goes wrong
 
@@ -298,13 +322,13 @@ class RandomWorld:
         for_s = generator.choice((0.001, 0.02, 0.2, 1.0, 3.0)) * generator.uniform(0.5, 1.5)
         drawn = generator.random()
         if drawn < 0.45:
-            a, b = generator.choice(self.network.links).between
+            a, b = generator.choice(self._lines())
             late_s = (0.0, 0.0, 0.1, 5.0) if self._options.heartbeat_s else (0.0, 0.0, 0.1)
             noticed = (generator.choice(late_s), generator.choice(late_s))
             world.cut(a, b, noticed)
             world.scheduler.after(for_s, lambda link: world.heal(*link), (a, b), FIRST)
         elif drawn < 0.65:
-            a, b = generator.choice(self.network.links).between
+            a, b = generator.choice(self._lines())
             world.delay(a, b, generator.uniform(0.001, 0.5))
             world.scheduler.after(
                 for_s, lambda link: world.delay(link[0], link[1], 0.0), (a, b), FIRST
@@ -314,11 +338,15 @@ class RandomWorld:
             world.stop_broker(broker)
             world.scheduler.after(for_s, partial(start_when_down, world), broker, FIRST)
 
+    def _lines(self) -> list[tuple[str, str]]:
+        """Those of the network, then those opened for tethers."""
+        return list({id(line): (line.a, line.b) for line in self.world.lines.values()}.values())
+
     def _heal(self) -> None:
         world = self.world
-        for link in self.network.links:
-            world.heal(*link.between)
-            world.delay(*link.between, 0.0)
+        for a, b in self._lines():
+            world.heal(a, b)
+            world.delay(a, b, 0.0)
         for broker in self.network.brokers:
             start_when_down(world, broker.id)
 
@@ -327,6 +355,8 @@ class RandomWorld:
     def _check(self) -> None:
         world, violations = self.world, self.violations
         self.deliveries.check_quiet(world.now)
+        for sentence in self.entries.missing():
+            violations.add("unpublished", world.now, sentence)
         for sentence in self._unfinished():
             violations.add("unfinished", world.now, sentence)
         for sentence in check_tables(world):
@@ -353,9 +383,34 @@ class RandomWorld:
                 for mechanism in host.broker.mechanisms:
                     if not mechanism.is_idle():
                         yield f"{host.id}: {mechanism.name} still has something under way"
+                yield from self._unfinished_tethers(host.id, host.broker)
                 for link in host.broker.links:
                     if len(link.tail):
                         yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
+
+    def _unfinished_tethers(self, here: str, broker: Broker) -> Iterator[str]:
+        for tether in broker.tethers:
+            if tether.state is not TetherState.ATTACHED or tether.sent or tether.kept:
+                yield (
+                    f"{here} has not handed over {tether.publisher} to {tether.broker}: "
+                    f"{tether.state.value}, {len(tether.sent)} sent, {len(tether.kept)} kept"
+                )
+            if tether.session is None:
+                yield f"{here} still has the tether of {tether.publisher}, which is gone"
+        for publisher in broker.tethered:
+            origin = self.world.hosts[publisher.origin].broker
+            if isinstance(origin, Broker) and not any(
+                (tether.publisher, tether.incarnation, tether.attachment, tether.broker)
+                == (publisher.id, publisher.incarnation, publisher.attachment, here)
+                for tether in origin.tethers
+            ):
+                yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
+        for link in broker.links:
+            if Role.TETHER in link.roles and not self._is_used(here, broker, link.peer):
+                yield f"{here} keeps a link to {link.peer} for no tether"
+
+    def _is_used(self, here: str, broker: Broker, peer: str) -> bool:
+        return peer in broker.tethers.peers() or peer in broker.tethered.origins()
 
 
 class Moves(Observer):
