@@ -26,6 +26,7 @@ from gravitate.cli import (
     networks,
     plan,
     report,
+    reproduce,
     simulate,
     workload,
 )
@@ -58,6 +59,7 @@ app.command()(apply.apply)
 app.command()(plan.verify)
 app.command()(moves.moves)
 app.command()(moves.explain)
+app.command()(reproduce.reproduce)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")
 
