@@ -56,7 +56,7 @@ class Clients:
         self.sessions: dict[str, Session] = {}
         self.departing = publishers.departing
         self.on_closed: Callable[[str], None] = lambda id: None
-        """Told of sessions that end, but for those of departing publishers."""
+        """Told of publishers that end with their session."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
         publishers.take = self.published
@@ -98,12 +98,12 @@ class Clients:
         if session.tether is None:
             self._publishers.release(session)
         self._end_session(session)
+        self._observe(session, "closed")
         if session.tether is None:
             self._publishers.unadvertise_all(session)
+            self.on_closed(id)
         else:
             self._tethers.close(session.tether)
-        self._observe(session, "closed")
-        self.on_closed(id)
 
     def _end_session(self, session: Session) -> None:
         del self.sessions[session.id]

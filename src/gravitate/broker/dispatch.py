@@ -77,7 +77,7 @@ class Dispatch:
             for peer in hops:
                 if peer != came_from:
                     self._forward(peer, onward)
-            self._deliver_to_all(plan.sessions, onward, came_from)
+            self._deliver_to_all(plan.sessions, onward)
         else:
             self._route_groups(onward, came_from, answers, unsettled)
 
@@ -100,7 +100,7 @@ class Dispatch:
             for peer in plan.hops:
                 by_hop.setdefault(peer, []).append(answer)
             for session, qos, no_local in plan.sessions:
-                if not (no_local and session.is_own(batch, came_from)):
+                if not (no_local and session.id == batch.publisher):
                     sessions[session.id] = session
                     by_session.setdefault(session.id, []).append((answer, qos))
         parts = _Parts(batch, indices)
@@ -121,18 +121,13 @@ class Dispatch:
         else:
             waiting.append(batch)
 
-    def _deliver_to_all(
-        self,
-        sessions: Iterable[tuple[Session, int, bool]],
-        batch: Batch,
-        came_from: str | None,
-    ) -> None:
+    def _deliver_to_all(self, sessions: Iterable[tuple[Session, int, bool]], batch: Batch) -> None:
         """Deliver to many sessions; what they have in common is found out once."""
         publisher = (batch.publisher, batch.incarnation)
         first, last = batch.counters[0], batch.counters[-1]
         batch_qos = batch.qos
         for session, qos, no_local in sessions:
-            if no_local and session.is_own(batch, came_from):
+            if no_local and session.id == batch.publisher:
                 continue
             if not session.saw(publisher, first, last):
                 self._deliver(session, batch, qos)

@@ -188,14 +188,6 @@ class Session(Publisher):
             )
         )
 
-    def is_own(self, batch: Batch, came_from: str | None) -> bool:
-        """Whether this session's client published the batch, here or over its tether."""
-        if batch.publisher != self.id:
-            return False
-        return came_from is None or (
-            self.tether is not None and batch.incarnation == self.incarnation
-        )
-
     # Outbound ------------------------------------------------------------------------------
 
     def saw(self, publisher: tuple[str, int], first: int, last: int) -> bool:
