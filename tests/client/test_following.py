@@ -258,17 +258,28 @@ def test_a_client_that_does_not_answer_stays_served(monkeypatch: pytest.MonkeyPa
     on_loop(body)
 
 
-def test_one_that_subscribes_does_not_follow() -> None:
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_one_that_subscribes_or_was_told_not_to_stays_connected_where_it_is(
+    subscribes: bool,
+) -> None:
     async def body() -> None:
-        async with live("b1", "b2") as running, client(running, "b1", "p") as both:
-            await both.publish("t/x", b"", qos=1)
-            await both.subscribe("other")
-            record = await relocated(running, "p", "b1", "b2")
-            assert (record.outcome, record.reason) == ("refused", "'p' has subscriptions here")
+        async with (
+            live("b1", "b2") as running,
+            audience(running, "b1", "b2") as everybody,
+            client(running, "b1", "p", follow=subscribes) as publisher,
+        ):
+            await publisher.publish("t/x", b"0", qos=1)
+            if subscribes:
+                await publisher.subscribe("other")
+            await everybody.has_all(1)
+            await relocated(running, "p", "b1", "b2")
+            await publisher.publish("t/x", b"1", qos=1)
+            assert at(running, "b1", publisher)
             break_connection(running, "b1", "p")
-            await both.publish("t/x", b"", qos=1)
-            sessions = running.nodes["b1"].broker.clients.sessions
-            assert not sessions["p"].follows
+            await publisher.publish("t/x", b"2", qos=1)
+            assert not running.nodes["b1"].broker.clients.sessions["p"].follows
+            assert (publisher.moves, publisher.reconnects) == (0, 1)
+            await everybody.has_all(3)
 
     on_loop(body)
 

@@ -111,7 +111,7 @@ def test_whoever_does_not_wait_asks_again() -> None:
             assert (status, record["step"], record["outcome"]) == (202, "requested", None)
             status, record = await asked(port, "GET", "/moves/m?wait_s=20")
             assert (status, record["outcome"]) == (200, "refused")
-            assert record["reason"] == "'nobody' is not connected to b1"
+            assert record["reason"] == "'nobody' is not attached to b1"
 
     on_loop(body)
 
