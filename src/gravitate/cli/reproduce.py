@@ -20,7 +20,7 @@ def reproduce(
     ] = True,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also write every run's figures here, as JSON."),
+        typer.Option("--out", "-o", help="Also write the figures of all runs, as JSON."),
     ] = None,
     master: spark.Master = None,
     remote: spark.Remote = None,

@@ -36,7 +36,9 @@ def sweep(
     """The results of all pieces, in their order; `done` is told how many there are so far.
 
     `at_once` is how many are dealt out before the next are (0: four for each core here)."""
-    kind = type(pieces[0]) if pieces else msgspec.Struct
+    if not pieces:
+        return []
+    kind = type(pieces[0])
     rows = [(number, msgspec.json.encode(piece)) for number, piece in enumerate(pieces)]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
