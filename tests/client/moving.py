@@ -20,15 +20,15 @@ from gravitate.serve.network import LiveNetwork, on_free_ports, up
 
 
 @contextlib.asynccontextmanager
-async def live(*ids: str) -> AsyncIterator[LiveNetwork]:
+async def live(*ids: str, **options: Any) -> AsyncIterator[LiveNetwork]:
     """A chain of brokers."""
     network = Network(
         "moving",
         tuple(BrokerSpec(id) for id in ids),
         tuple(LinkSpec(pair) for pair in pairwise(ids)),
     )
-    options = BrokerOptions(retry_s_min=0.01, retry_s_max=0.05)
-    async with await up(on_free_ports(network), options=options) as running:
+    told = BrokerOptions(retry_s_min=0.01, retry_s_max=0.05, **options)
+    async with await up(on_free_ports(network), options=told) as running:
         yield running
         assert all(node.failure is None for node in running.nodes.values())
 
@@ -136,6 +136,9 @@ class Speaker:
         self._rate_per_s = rate_per_s
         self._qos = qos
         self._stopping = False
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+        self._silent = asyncio.Event()
         self._task = asyncio.create_task(self._speak())
 
     async def _speak(self) -> None:
@@ -143,6 +146,9 @@ class Speaker:
         began_s = loop.time()
         waiting: list[asyncio.Future[Any]] = []
         while not self._stopping:
+            if not self._speaks.is_set():
+                self._silent.set()
+                await self._speaks.wait()
             await asyncio.sleep(max(0.0, began_s + self.published / self._rate_per_s - loop.time()))
             qos = self._qos[self.published % len(self._qos)]
             await self._publisher._sendable(qos)
@@ -151,6 +157,15 @@ class Speaker:
             if qos:
                 waiting.append(outcome)
         await asyncio.gather(*waiting)
+
+    async def pause(self) -> None:
+        """Until it says nothing more."""
+        self._silent.clear()
+        self._speaks.clear()
+        await self._silent.wait()
+
+    def go_on(self) -> None:
+        self._speaks.set()
 
     async def reaches(self, number: int) -> None:
         """Until so many more have been published."""

@@ -202,6 +202,29 @@ def test_a_connection_lost_while_paused_is_renewed_where_it_was() -> None:
     on_loop(body)
 
 
+def test_a_publisher_whose_new_broker_is_gone_for_good_returns_to_the_one_before() -> None:
+    async def body() -> None:
+        async with (
+            live("b1", "b2", link_grace_s=0.2) as running,
+            audience(running, "b1") as everybody,
+            client(running, "b1", "p") as publisher,
+        ):
+            speaker = Speaker(publisher, 500.0, (1,))
+            await speaker.reaches(20)
+            assert (await relocated(running, "p", "b1", "b2")).outcome == "done"
+            await speaker.reaches(20)
+            assert at(running, "b2", publisher)
+            await speaker.pause()
+            await everybody.has_all(speaker.published)
+            await running.nodes.pop("b2").close()
+            speaker.go_on()
+            await speaker.reaches(20)
+            assert at(running, "b1", publisher)
+            await everybody.has_all(await speaker.stop())
+
+    on_loop(body)
+
+
 def test_connections_that_break_at_random_between_relocations_lose_nothing_acknowledged() -> None:
     random = Random(7)
 
