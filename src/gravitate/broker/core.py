@@ -129,7 +129,7 @@ class Broker:
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
         self.publishers = Publishers(context, self.router, self.dispatch)
         self.tethered = TetheredPublishers(context, self.router, self.publishers, self._tell_tether)
-        self._tether_links = TetherLinks(
+        self.tether_links = TetherLinks(
             context,
             self.links,
             lambda peer: peer in self.tethers.peers() or peer in self.tethered.origins(),
@@ -140,7 +140,7 @@ class Broker:
             self.dispatch,
             self.publishers,
             self.tethered,
-            self._tether_links,
+            self.tether_links,
         )
         self.clients = Clients(
             context,
@@ -161,7 +161,7 @@ class Broker:
             self.publishers,
             self.tethers,
             self.tethered,
-            self._tether_links,
+            self.tether_links,
             self.links,
             self._posts.lock,
             self.dispatch.send_control,
@@ -319,9 +319,9 @@ class Broker:
             case "arrive":
                 self.tethers.late(which)
             case "idle":
-                self._tether_links.idle(which)
+                self.tether_links.idle(which)
             case "down":
-                if self._tether_links.given_up(which):
+                if self.tether_links.given_up(which):
                     self._tethers_lost(which)
 
     def _tethers_lost(self, peer: str) -> None:
@@ -337,7 +337,7 @@ class Broker:
 
     def _left(self, publisher: Publisher) -> None:
         if isinstance(publisher, Tethered):
-            self._tether_links.review(publisher.origin)
+            self.tether_links.review(publisher.origin)
 
     def _taken_over(self, publisher: Publisher) -> None:
         self.clients.taken_over(publisher)
@@ -364,9 +364,9 @@ class Broker:
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         elif state == "down":
-            self._tether_links.down(peer)
+            self.tether_links.down(peer)
         if state in ("reset", "resumed"):
-            self._tether_links.up(peer)
+            self.tether_links.up(peer)
             self.tethers.link_up(peer)
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)

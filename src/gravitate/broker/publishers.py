@@ -65,13 +65,14 @@ class Publishers:
             brought = {key: entry.filter for key, entry in known.items()}
         else:
             brought = dict(advertisements)
-        if any(key in known and known[key].last_hop is not None for key in brought):
+        elsewhere = any(key in known and known[key].last_hop is not None for key in brought)
+        if elsewhere:
             publisher.arriving = deque()
             publisher.unsettled_advertisements.update(brought)
-        else:
-            publisher.say(Attached(publisher.id))
         for key, filter in brought.items():
             self.advertise(publisher, key, filter)
+        if not elsewhere:
+            publisher.say(Attached(publisher.id))
 
     def _arrived(self, publisher: Publisher) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""

@@ -58,13 +58,13 @@ class TetherLinks:
 
     def review(self, peer: str) -> None:
         """A tether that went to `peer` may have been the last."""
-        if self._has_role(peer) and not self._is_needed(peer):
+        if self._has_role(peer) and not self.is_needed(peer):
             at = self._context.now + LINGER_S
             self._context.emit(SetTimer(f"tether:idle:{peer}", at))
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
-        if self._has_role(peer) and not self._is_needed(peer):
+        if self._has_role(peer) and not self.is_needed(peer):
             self._forget(peer)
 
     def down(self, peer: str) -> None:
@@ -72,7 +72,7 @@ class TetherLinks:
         now = self._context.now
         if not self._has_role(peer) or self._links.is_neighbour(peer):
             return
-        if not self._is_needed(peer):
+        if not self.is_needed(peer):
             self._context.emit(SetTimer(f"tether:idle:{peer}", now))
         elif peer not in self._down_at:
             self._down_at[peer] = now
@@ -98,7 +98,8 @@ class TetherLinks:
     def _has_role(self, peer: str) -> bool:
         return peer in self._links and Role.TETHER in self._links[peer].roles
 
-    def _is_needed(self, peer: str) -> bool:
+    def is_needed(self, peer: str) -> bool:
+        """Whether a tether needs a link to `peer`, or one is expected."""
         now = self._context.now
         return self._needed(peer) or any(
             expected == peer and now < until for expected, until in self._expected.values()

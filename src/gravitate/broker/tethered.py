@@ -71,6 +71,10 @@ class Tethered(Publisher):
         self.origin = origin
         self.follows = True
 
+    def unadvertised(self, batch: Batch) -> list[str]:
+        """The broker of its session advertises for it."""
+        return []
+
 
 class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""

@@ -159,7 +159,7 @@ class Tethers:
         if tether is None:
             return False
         session.tether, tether.session = tether, session
-        tether.attachment = max(tether.attachment, session.attachment)
+        session.attachment = tether.attachment
         finishing = any(type(command) is TetherDetach for command in tether.sent)
         advertised = dict(tether.advertised)
         commands = [c for c in (*tether.sent, *tether.kept) if type(c) is not TetherDetach]

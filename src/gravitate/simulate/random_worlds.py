@@ -406,11 +406,8 @@ class RandomWorld:
             ):
                 yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
         for link in broker.links:
-            if Role.TETHER in link.roles and not self._is_used(here, broker, link.peer):
+            if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
                 yield f"{here} keeps a link to {link.peer} for no tether"
-
-    def _is_used(self, here: str, broker: Broker, peer: str) -> bool:
-        return peer in broker.tethers.peers() or peer in broker.tethered.origins()
 
 
 class Moves(Observer):
