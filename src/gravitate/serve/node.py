@@ -1,6 +1,6 @@
 """One broker on sockets: the driver of a broker core.
 
-Owns the clock, the timers, the batching of inputs and the carrying out of effects. Everything
+Owns the clock, the batching of inputs and the carrying out of effects. Everything
 submitted during one iteration of the event loop is handed to the core together, the first read
 after a quiet moment excepted (`hurry`); what comes back is buffered per connection and written
 once. Does not know frames (`links` moves them) nor MQTT (the front door attaches its connections
@@ -49,6 +49,7 @@ from gravitate.model.events import Batch
 from gravitate.serve.links import Neighbour, PeerLinks
 from gravitate.serve.moves import MoveRegister
 from gravitate.serve.status import LinkStatus, NodeStatus
+from gravitate.serve.timers import Timers
 
 logger = logging.getLogger("gravitate.node")
 
@@ -147,7 +148,7 @@ class Node:
         self._ended = False
         self._clients: dict[str, ClientConnection] = {}
         self._detached: set[str] = set()
-        self._timers: dict[str, _Timer] = {}
+        self._timers = Timers(self.now, lambda key: self.submit(TimerFired(key)))
         self._last_incarnation = 0
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
@@ -174,9 +175,7 @@ class Node:
     async def close(self) -> None:
         """Let go of every socket and timer at once."""
         self._ended = True
-        for timer in self._timers.values():
-            timer.handle.cancel()
-        self._timers.clear()
+        self._timers.cancel()
         doors, self.doors = self.doors, []
         for door in doors:
             await door.close()
@@ -333,7 +332,7 @@ class Node:
                 case Send():
                     self.links.send(effect.connection, effect.frame)
                 case SetTimer():
-                    self._set_timer(effect.key, effect.at)
+                    self._timers.set(effect.key, effect.at)
                 case OpenLink():
                     self.links.open(effect.peer)
                 case CloseLink():
@@ -390,42 +389,3 @@ class Node:
             case CloseSession(reason=reason) if reason != TAKEN_OVER:
                 # The connection that was taken over was told when the new one was attached.
                 client.close(reason)
-
-    # --- timers ---------------------------------------------------------------------------------
-
-    def _set_timer(self, key: str, at: float) -> None:
-        timer = self._timers.get(key)
-        if timer is not None:
-            timer.at = at
-            if timer.armed_for <= at:
-                # It fires too early and is then armed again: cheaper than cancelling each time.
-                return
-            timer.handle.cancel()
-        else:
-            timer = self._timers[key] = _Timer(at)
-        self._arm(key, timer)
-
-    def _arm(self, key: str, timer: _Timer) -> None:
-        timer.armed_for = timer.at
-        timer.handle = self._loop.call_later(max(0.0, timer.at - self.now()), self._fire, key)
-
-    def _fire(self, key: str) -> None:
-        timer = self._timers[key]
-        # Put off meanwhile, or early because the loop's clock ticks in milliseconds.
-        if timer.at > self.now() + 0.0005:
-            self._arm(key, timer)
-            return
-        del self._timers[key]
-        self.submit(TimerFired(key))
-
-
-class _Timer:
-    """When a timer is wanted, and when the loop will look at it (never later)."""
-
-    __slots__ = ("armed_for", "at", "handle")
-
-    handle: asyncio.TimerHandle
-
-    def __init__(self, at: float) -> None:
-        self.at = at
-        self.armed_for = at

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol, cast
+from typing import cast
 
 from gravitate.broker.effects import STOPPING
 from gravitate.broker.inputs import (
@@ -32,6 +32,7 @@ from gravitate.errors import MqttError
 from gravitate.model.events import Batch
 from gravitate.serve.mqtt.answers import close_code, explained, farewell, moved
 from gravitate.serve.mqtt.handshake import ANY_PACKET_BYTES, Admission, admit, answering_version
+from gravitate.serve.mqtt.host import Host
 from gravitate.serve.mqtt.inbox import Inbox
 from gravitate.serve.mqtt.options import DoorOptions
 from gravitate.serve.mqtt.outbox import Outbox
@@ -65,22 +66,6 @@ from gravitate.wire.mqtt.properties import user_properties
 from gravitate.wire.mqtt.scan import Frames, Row, scan, scan_short
 
 logger = logging.getLogger("gravitate.mqtt")
-
-
-class Host(Protocol):
-    """What a connection needs of its node."""
-
-    def submit(self, input: Input) -> None: ...
-
-    def hurry(self, tick: float) -> None:
-        """Everything that a read at the loop's time `tick` brought has been submitted."""
-        ...
-
-    def attach(self, session: str, connection: Connection) -> None: ...
-
-    def detach(self, session: str, connection: Connection) -> None: ...
-
-    def next_incarnation(self) -> int: ...
 
 
 class Connection(asyncio.Protocol):
