@@ -108,16 +108,13 @@ def test_every_publisher_goes_where_pops_request_would_end(
             if row["publisher"] == client.id:
                 wanted[row["broker"]] += row["local_deliveries"]
 
-        def behind(here: str, other: str, wanted: dict[str, int] = wanted) -> int:
-            return sum(
-                count
-                for broker, count in wanted.items()
-                if path(near, here, broker)[1:2] == [other]  # type: ignore[index]
-            )
+        def behind(here: str, other: str, wanted: dict[str, int] = wanted) -> float:
+            ways = {broker: path(near, here, broker) or [] for broker in wanted}
+            return float(sum(wanted[broker] for broker in ways if ways[broker][1:2] == [other]))
 
         here, sender, rest = client.broker, None, 0.0
         while True:
-            downstream = {other: float(behind(here, other)) for other in near[here]}
+            downstream = {other: behind(here, other) for other in near[here]}
             hop = next_hop(downstream, wanted[here], sender, rest)
             if hop is None:
                 break
