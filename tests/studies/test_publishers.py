@@ -29,7 +29,7 @@ def test_a_publisher_ends_up_where_all_its_subscribers_are() -> None:
     moved = simulate(msgspec.structs.replace(alone, mechanism="grape", prioritised="load"))
     assert still.violations == moved.violations == 0
     assert moved.moves >= 3
-    assert moved.hops == pytest.approx(0.0, abs=0.2) < still.hops
+    assert moved.hops < 0.2 < still.hops
     assert moved.message_rate < still.message_rate / 2
     assert moved.deliveries == still.deliveries
 
@@ -59,7 +59,8 @@ def test_statements_hold_or_not_by_the_figures() -> None:
     ]
     by_figure = {finding.figure: finding for finding in findings(good)}
     rate = by_figure["average delivery delay (Fig. 5c)"]
-    assert rate.holds and rate.measured == "-80 %"
+    assert rate.holds
+    assert rate.measured == "-80 %"
     assert by_figure["nothing is lost, doubled or reordered"].holds
     bad = [seen(run, overhead=0.5) for run in settings()]
     assert not any(f.holds for f in findings(bad) if "up to" in f.paper or "at most" in f.paper)
