@@ -132,6 +132,12 @@ class PublisherMover(Mechanism):
             if session not in self._moving:
                 self._gone(session)
 
+    def _forget_those_gone(self) -> None:
+        """Publishers that are not clients of this broker end without a session that is closed."""
+        for publisher in [p for p in self._damped if p not in self._moving]:
+            if not self.post.may_move(publisher):
+                self._gone(publisher)
+
     def _gone(self, publisher: str) -> None:
         self.forget(publisher)
         self._damped.pop(publisher, None)
@@ -186,4 +192,5 @@ class PublisherMover(Mechanism):
         if key == SWEEP:
             self._sweep_at = None
             self.expire(now)
+            self._forget_those_gone()
             self.watch_time()

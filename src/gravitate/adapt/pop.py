@@ -100,10 +100,14 @@ class RelocationAnswer(msgspec.Struct, frozen=True, tag="ram"):
 class _Publisher:
     """What the first broker keeps of a publisher."""
 
-    __slots__ = ("asked_until", "incarnation", "outstanding", "tagged", "traced", "window_ends")
+    __slots__ = (
+        "asked_until", "first", "incarnation", "outstanding", "tagged", "traced", "window_ends",
+    )  # fmt: skip
 
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
+    def __init__(self, batch: Batch) -> None:
+        self.incarnation = batch.incarnation
+        self.first = batch.counters[0]
+        """What was tagged before this belongs to a time that has been forgotten."""
         self.window_ends = -math.inf
         self.tagged = 0
         """In this window."""
@@ -115,7 +119,7 @@ class _Publisher:
         """While a request is under way: when it is given up."""
 
 
-class _Profile:
+class Profile:
     """Average numbers of subscribers that a publisher's publications come to."""
 
     __slots__ = ("downstream", "incarnation", "local", "until", "upstream")
@@ -155,7 +159,7 @@ class Pop(PublisherMover):
         super().__init__(settings.damping())
         self._publishers: dict[str, _Publisher] = {}
         """Of this broker."""
-        self._profiles: dict[str, _Profile] = {}
+        self._profiles: dict[str, Profile] = {}
         """The one that was added to last stands last."""
         self._gatherings: Gatherings[int] = Gatherings(
             settings.answer_s_max, self._complete, self._void
@@ -173,7 +177,7 @@ class Pop(PublisherMover):
         if publisher is None or publisher.incarnation != batch.incarnation:
             if not self.may_trace(batch.publisher, now):
                 return 0
-            publisher = self._publishers[batch.publisher] = _Publisher(batch.incarnation)
+            publisher = self._publishers[batch.publisher] = _Publisher(batch)
         if publisher.traced >= settings.traces_min:
             return 0  # A selection is due, or under way.
         if now >= publisher.window_ends:
@@ -211,8 +215,8 @@ class Pop(PublisherMover):
             total = gathering.own + sum(gathering.parts.values())
             self.send(upstream, TraceResult(trace, total))
             return
-        publisher = self._publishers.get(trace.publisher)
-        if publisher is not None and publisher.incarnation == trace.incarnation:
+        publisher = self._traced(trace)
+        if publisher is not None:
             publisher.outstanding -= 1
             self._may_select(trace.publisher, publisher, now)
 
@@ -220,10 +224,17 @@ class Pop(PublisherMover):
         if gathering.upstream is not None:
             self.send(gathering.upstream, NoResult(trace))
             return
-        publisher = self._publishers.get(trace.publisher)
-        if publisher is not None and publisher.incarnation == trace.incarnation:
+        publisher = self._traced(trace)
+        if publisher is not None:
             publisher.outstanding -= 1
             publisher.traced -= 1
+
+    def _traced(self, trace: Trace) -> _Publisher | None:
+        """The publisher of this broker for which a publication was tagged."""
+        publisher = self._publishers.get(trace.publisher)
+        if publisher is None or publisher.incarnation != trace.incarnation:
+            return None
+        return publisher if publisher.first <= trace.mark else None
 
     def _add(self, trace: Trace, gathering: Gathering[int], now: float) -> None:
         profile = self._profiles.pop(trace.publisher, None)
@@ -231,7 +242,7 @@ class Pop(PublisherMover):
             trace.incarnation,
             gathering.upstream,
         ):
-            profile = _Profile(trace.incarnation, gathering.upstream)
+            profile = Profile(trace.incarnation, gathering.upstream)
         self._profiles[trace.publisher] = profile
         profile.add(gathering.own, gathering.parts, self._settings.newest_weight)
         profile.until = now + self._settings.profile_s_max
