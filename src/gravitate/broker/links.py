@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
+    UNKNOWN_BROKER,
     WRONG_BROKER,
     WRONG_NETWORK,
     WRONG_VERSION,
@@ -235,7 +236,9 @@ class LinkTable:
     def opened(self, peer: str, connection: int, now: float) -> None:
         link = self._links.get(peer)
         if link is None:
-            self._emit(CloseLink(peer, connection, f"{peer} is no neighbour of {self._broker_id}"))
+            reason = f"{peer} is no neighbour of {self._broker_id}, and no tether with it is expected"
+            self._emit(Send(peer, connection, Refusal(UNKNOWN_BROKER, reason)))
+            self._emit(CloseLink(peer, connection, reason))
             return
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))

@@ -260,6 +260,7 @@ PROTOCOL_VERSION: Final = 1
 WRONG_VERSION: Final = "wrong-version"
 WRONG_NETWORK: Final = "wrong-network"
 WRONG_BROKER: Final = "wrong-broker"
+UNKNOWN_BROKER: Final = "unknown-broker"
 """Names under which a `Hello` is refused."""
 
 

@@ -15,6 +15,7 @@ import msgspec
 from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
+from gravitate.config.distances import distance_ms
 from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.serve.http import serve_status
@@ -60,6 +61,24 @@ def neighbours_of(
     return neighbours
 
 
+def others_of(
+    network: Network, broker_id: str, emulate_latency: bool = False
+) -> dict[str, Neighbour]:
+    """The brokers that are no neighbours of this one; of two, the smaller id dials."""
+    neighbours = neighbours_of(network, broker_id)
+    return {
+        spec.id: Neighbour(
+            spec.id,
+            spec.address.host,
+            spec.address.peer,
+            broker_id < spec.id,
+            distance_ms(network, broker_id, spec.id) / 1000 if emulate_latency else 0.0,
+        )
+        for spec in network.brokers
+        if spec.id != broker_id and spec.id not in neighbours and spec.address.peer
+    }
+
+
 async def start_node(
     network: Network,
     broker_id: str,
@@ -85,6 +104,7 @@ async def start_node(
         network.routing,
         network.forwarding,
         mqtt_addresses=mqtt_addresses,
+        others=others_of(network, broker_id, emulate_latency),
         mechanisms=mechanisms(network.mechanisms),
     )
     address = spec.address

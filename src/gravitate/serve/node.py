@@ -114,6 +114,7 @@ class Node:
         forwarding: str = "S0",
         incarnation: int | None = None,
         mqtt_addresses: Mapping[str, tuple[str, int]] | None = None,
+        others: Mapping[str, Neighbour] | None = None,
         mechanisms: Sequence[Mechanism] = (),
     ) -> None:
         self.broker_id = broker_id
@@ -132,7 +133,7 @@ class Node:
         )
         self.moves = MoveRegister(broker_id)
         self.broker.watch_moves(self.moves.stepped)
-        self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit)
+        self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit, others)
         self.doors: list[Door] = []
         self.failure: BaseException | None = None
         self.inputs_handled = 0
@@ -237,8 +238,10 @@ class Node:
         return len(self._clients)
 
     def attached(self) -> list[str]:
-        """The ids of all clients of this broker, sorted."""
-        return sorted(self.broker.clients.sessions)
+        """The ids of all clients that are attached to this broker, wherever they are connected."""
+        sessions = self.broker.clients.sessions.values()
+        here = {session.id for session in sessions if session.tether is None}
+        return sorted(here | {publisher.id for publisher in self.broker.tethered})
 
     def status(self) -> NodeStatus:
         """What this node tells about itself at this moment."""

@@ -16,17 +16,15 @@ the instant service model a batch is one input. A *step* is one batch handled by
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import TypeVar
 
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
 from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
+from gravitate.config.distances import distance_ms
 from gravitate.config.network import Network
 from gravitate.model.moves import Move
-from gravitate.overlay.coordinates import latency_ms
-from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
 from gravitate.simulate.models import ServiceModel
@@ -70,22 +68,13 @@ class World:
             self._dials[b][a] = False
 
     def line(self, a: str, b: str) -> Line:
-        """The line between two brokers; where the network has none, as long as their coordinates
-        are apart, or else as the way between them, and of unlimited bandwidth."""
+        """The line between two brokers; where the network has none, it is as long as they are
+        apart, and of unlimited bandwidth."""
         line = self.lines.get((a, b))
         if line is None:
-            line = Line(a, b, self._distance_s(a, b))
+            line = Line(a, b, distance_ms(self.network, a, b) / 1000)
             self.lines[a, b] = self.lines[b, a] = line
         return line
-
-    def _distance_s(self, a: str, b: str) -> float:
-        places = {broker.id: broker.coordinates for broker in self.network.brokers}
-        if places[a]:
-            return latency_ms(places[a], places[b]) / 1000
-        near = neighbours(self.hosts, [link.between for link in self.network.links])
-        way = path(near, a, b)
-        assert way is not None, f"{a} and {b} are not connected"
-        return sum(self.lines[hop].latency_s for hop in pairwise(way))
 
     @property
     def now(self) -> float:
