@@ -65,13 +65,18 @@ class Publishers:
             brought = {key: entry.filter for key, entry in known.items()}
         else:
             brought = dict(advertisements)
-        elsewhere = any(key in known and known[key].last_hop is not None for key in brought)
-        if elsewhere:
+        # One that is trailed has just been brought here, and what was published there may not
+        # have passed yet.
+        moving = any(
+            key in known and (known[key].last_hop is not None or known[key].trailing)
+            for key in brought
+        )
+        if moving:
             publisher.arriving = deque()
             publisher.unsettled_advertisements.update(brought)
         for key, filter in brought.items():
             self.advertise(publisher, key, filter)
-        if not elsewhere:
+        if not moving:
             publisher.say(Attached(publisher.id))
 
     def _arrived(self, publisher: Publisher) -> None:
