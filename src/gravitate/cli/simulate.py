@@ -142,6 +142,11 @@ def _show(result: RunResult) -> None:
             ("broker rate, most (msgs/s)", metrics.broker_rate_msgs_per_s_max),
             ("pure forwarders", metrics.pure_forwarders),
             ("yield", f"{100 * metrics.yield_share:.1f} %"),
+            *(
+                [("mechanism messages", metrics.mechanism_messages)]
+                if metrics.mechanism_messages
+                else []
+            ),
             ("broker steps", result.steps),
             ("simulated (s)", result.simulated_s),
         ],
