@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import paho.mqtt.client as paho
 import pytest
-from tests.client.moving import Speaker, at, audience, client, live
+from tests.client.moving import Speaker, address_of, at, audience, client, live
 from tests.serve.mqtt.talk import on_loop
+from tests.serve.mqtt.test_paho import Stock
 from typer.testing import CliRunner
 
 from gravitate.cli.apply import carried_out, misplaced
@@ -150,6 +152,36 @@ def test_a_publisher_that_has_gone_is_named_and_can_be_skipped(tmp_path: Path) -
             (back,) = plans.load(told["undo"]).moves
             assert isinstance(back, RelocatePublisher)
             assert (back.publisher, back.source, back.target) == ("p", "b2", "b1")
+
+    on_loop(body)
+
+
+def test_a_stock_client_is_moved_and_taken_back_though_it_stays_connected(tmp_path: Path) -> None:
+    def told(*arguments: str | Path) -> Any:
+        return json.loads(run(*arguments, "--json").stdout)
+
+    def moved(running: LiveNetwork, plan: Path, network: Path) -> None:
+        stock = Stock("stock", paho.MQTTv311, address_of(running, "b1").mqtt)
+        try:
+            for number in range(3):
+                stock.client.publish("t/x", b"%d" % number, qos=1).wait_for_publish(10)
+            there = told("apply", plan, network)
+            assert [it["outcome"] for it in there["carried"]] == ["done"], there
+            assert "stock" in running.nodes["b3"].attached()
+            assert "stock" not in running.nodes["b1"].attached()
+            stock.client.publish("t/x", b"3", qos=1).wait_for_publish(10)
+            back = told("apply", there["undo"], network)
+            assert [it["outcome"] for it in back["carried"]] == ["done"], back
+            assert "stock" in running.nodes["b1"].attached()
+            stock.client.publish("t/x", b"4", qos=1).wait_for_publish(10)
+        finally:
+            stock.close()
+
+    async def body() -> None:
+        async with live("b1", "b2", "b3") as running, audience(running, "b3") as everybody:
+            files = written(tmp_path, running, relocation("stock", "b1", "b2", "b3"))
+            await asyncio.to_thread(moved, running, *files)
+            await everybody.has_all(5)
 
     on_loop(body)
 

@@ -192,14 +192,6 @@ def test_rows_of_a_plan_have_their_schema(spark: Any, plans: dict[str, Plan]) ->
     assert rows[0][1:4] == (1, plans["load"].moves[0].id, "relocate-publisher")
 
 
-def test_too_little_evidence_moves_nobody(spark: Any, run: Recorded) -> None:
-    plan = plan_publishers(
-        spark, run.folder, Mechanism("grape", GRAPE["load"].grape, evidence_min=31)
-    )
-    assert plan.moves == ()
-    assert plan.after["arrivals"] == plan.before["arrivals"]
-
-
 def test_a_mechanism_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError, match=r"unknown mechanism 'gravity'.*one of grape, pop"):
         Mechanism("gravity")

@@ -196,6 +196,16 @@ def test_a_task_without_rows_has_no_chunks() -> None:
     assert list(whole_publishers(iter(empty.to_batches()))) == []
 
 
+def test_too_little_evidence_moves_nobody() -> None:
+    events: list[Event] = [("p", 1, counter, {"d": 1}) for counter in range(9)]
+    audience = Audience.of(rows_of({"p": "a"}, events), BROKERS)
+    targets = {
+        least: chosen(audience, OVERLAY, Mechanism(evidence_min=least)).to_pylist()[0]["target"]
+        for least in (9, 10)
+    }
+    assert targets == {9: "d", 10: "a"}
+
+
 def test_ways_through_the_tree_are_those_of_the_network() -> None:
     for one in BROKERS:
         for other in BROKERS:

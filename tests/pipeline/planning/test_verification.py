@@ -84,7 +84,7 @@ def test_a_run_without_anything_after_the_moves_is_refused(
     spark: Any, plan: Plan, moved_run: Path
 ) -> None:
     late = msgspec.structs.replace(plan, id="late")
-    with pytest.raises(FileError, match="nothing was published after the last move, from 1,005 s"):
+    with pytest.raises(FileError, match="nothing was published after the last move, from 1,000 s"):
         verify(spark, late, moved_run)
 
 

@@ -27,7 +27,7 @@ class Recorded(msgspec.Struct, frozen=True):
     metrics: Summary
 
 
-def stock_world(seed: int, brokers: int = 9, quotes: int = 150) -> Script:
+def stock_world(seed: int, brokers: int = 9, quotes: int = 150, every_s: float = 0.25) -> Script:
     """A publisher for each symbol; subscribers want all of one, or its large trades. The last
     publisher has no audience at all."""
     draw = random.Random(f"stock-world/{seed}")
@@ -68,11 +68,11 @@ def stock_world(seed: int, brokers: int = 9, quotes: int = 150) -> Script:
             {"topic": f"quotes/{symbol}", "volume": draw.randrange(1000)},
             payload_of(client, counts[client], 100),
         )
-        publications.append(Publication(0.25 * number, client, counts[client], event))
+        publications.append(Publication(every_s * number, client, counts[client], event))
     return Script(
         name=f"stocks-{seed}",
         seed=seed,
-        duration_s=0.25 * (quotes - 1),
+        duration_s=every_s * (quotes - 1),
         network=Network("stocks", tuple(map(BrokerSpec, names)), links),
         clients=(*publishers, *subscribers),
         publications=tuple(publications),

@@ -3,8 +3,8 @@
     checked = verify(spark, plan, Path("traces"))
     checked.message_rate.difference_share
 
-Where the run has the plan's moves in it, only what came after the last of them counts, from the
-next period on; a run in which they were done before it began counts as a whole.
+Where the run has the plan's moves in it, only what came after the last of them counts, in whole
+periods; a run in which they were done before it began counts as a whole.
 
 Owns the comparison. What a run measured is `measured`'s business.
 """
@@ -193,9 +193,14 @@ class _Part(Store):
 
 
 def _after(spark: Any, store: Store, run: Path, moved_at_s: float) -> tuple[Store, float]:
-    """The part of a run after a moment, from the next period on."""
+    """The part of a run after a moment: the periods in which nothing was published before it."""
     period_s = store.manifest().period_s
-    first_period = int(moved_at_s // period_s) + 1
+    first_period = int(moved_at_s // period_s)
+    before = store.traces(spark, "publications").where(
+        (F.col("period") == first_period) & (F.col("at_s") < moved_at_s)
+    )
+    if not before.isEmpty():
+        first_period += 1
     part = _Part(store.directory, first_period)
     if part.traces(spark, "publications").isEmpty():
         raise FileError(
