@@ -55,7 +55,7 @@ class Clients:
         self._tethers = tethers
         self.sessions: dict[str, Session] = {}
         self.departing = publishers.departing
-        self.on_closed: Callable[[str], None] = lambda id: None
+        self.on_closed: Callable[[Publisher], None] = lambda publisher: None
         """Told of publishers that end with their session."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
@@ -101,7 +101,7 @@ class Clients:
         self._observe(session, "closed")
         if session.tether is None:
             self._publishers.unadvertise_all(session)
-            self.on_closed(id)
+            self.on_closed(session)
         else:
             self._tethers.close(session.tether)
 

@@ -204,12 +204,14 @@ class Broker:
             self.clients.close_overloaded()
         if self.dispatch.outgoing:
             self.dispatch.flush()
+        if self._stopping and not self.links.draining and not len(self.tethers):
+            self.links.drain()
         if self._congestion.changed():
             self.clients.network_congested(self._congestion.holding)
         if self.links.touched:
             self.links.flush(context.now)
-        if self._stopping:
-            self._go_on_stopping()
+        if self.links.draining and self.links.emptied():
+            self._stop()
         return context.effects
 
     def _take(self, input: Input) -> None:
@@ -397,14 +399,6 @@ class Broker:
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
             self._context.emit(SetTimer("stop", at))
-
-    def _go_on_stopping(self) -> None:
-        if not self.links.draining and not len(self.tethers):
-            self.dispatch.flush()
-            self.links.drain()
-            self.links.flush(self._context.now)
-        if self.links.draining and self.links.emptied():
-            self._stop()
 
     def _stop(self) -> None:
         if not self.stopped:

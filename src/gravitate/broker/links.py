@@ -88,6 +88,8 @@ class Link:
         """Smoothed; 0 while unknown."""
         self.given_up = False
         self.peer_draining = False
+        self.untaken = False
+        """Data came on this connection that was not taken."""
 
 
 class LinkTable:
@@ -236,7 +238,9 @@ class LinkTable:
     def opened(self, peer: str, connection: int, now: float) -> None:
         link = self._links.get(peer)
         if link is None:
-            reason = f"{peer} is no neighbour of {self._broker_id}, and no tether with it is expected"
+            reason = (
+                f"{peer} is no neighbour of {self._broker_id}, and no tether with it is expected"
+            )
             self._emit(Send(peer, connection, Refusal(UNKNOWN_BROKER, reason)))
             self._emit(CloseLink(peer, connection, reason))
             return
@@ -277,6 +281,9 @@ class LinkTable:
                 link.rtt_s = 0.875 * link.rtt_s + 0.125 * sample if link.rtt_s else sample
             case Draining():
                 link.peer_draining = True
+                if link.untaken and self._takes_from(link):
+                    # What was not taken before that was known is sent again on a new connection.
+                    self._close(link, "both sides stop", now)
             case Refusal():
                 self._close(link, f"refused by {peer}: {frame.name}: {frame.reason}", now)
             case _:
@@ -327,7 +334,7 @@ class LinkTable:
             link.state = LinkState.UP
             link.attempts = 0
             link.given_up = False
-            link.peer_draining = False
+            link.peer_draining = link.untaken = False
             if hello.incarnation == link.peer_incarnation and hello.remembers == self._incarnation:
                 self._resume(link, hello, now)
             else:
@@ -399,7 +406,8 @@ class LinkTable:
         self._acknowledged(link, data.acknowledged, now)
         if link.state is not LinkState.UP:
             return
-        if self.draining and not (link.peer_draining and link.peer < self._broker_id):
+        if not self._takes_from(link):
+            link.untaken = True
             return
         if data.sequence > link.received + 1:
             self._refuse(link, "sequence", f"{data.sequence} follows {link.received}", now)
@@ -414,6 +422,9 @@ class LinkTable:
                 self._refuse(link, error.name, str(error), now)
                 return
         self.touched[link.peer] = link
+
+    def _takes_from(self, link: Link) -> bool:
+        return not self.draining or (link.peer_draining and link.peer < self._broker_id)
 
     def _acknowledged(self, link: Link, number: int, now: float) -> None:
         if number > link.tail.last:

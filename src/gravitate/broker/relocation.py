@@ -223,10 +223,14 @@ class Relocations:
         elif state is State.LEAVING:
             self._publishers.abandon(publisher.id)
 
-    def _closed(self, publisher: str) -> None:
-        relocation = self._by_publisher.get(publisher)
-        if relocation is not None and relocation.state is not State.LEAVING:
-            self._end(relocation, LATE[relocation.state], f"{publisher!r} has disconnected")
+    def _closed(self, publisher: Publisher) -> None:
+        relocation = self._by_publisher.get(publisher.id)
+        if (
+            relocation is not None
+            and relocation.publisher is publisher
+            and relocation.state is not State.LEAVING
+        ):
+            self._end(relocation, LATE[relocation.state], f"{publisher.id!r} has disconnected")
 
     def lost(self, peer: str) -> None:
         """The link to `peer` has forgotten what was under way on it."""

@@ -94,7 +94,7 @@ class TetheredPublishers:
         self._numbers = count(1)
         self._stopping = False
         self.on_paused: Callable[[Tethered], None] = lambda publisher: None
-        self.on_closed: Callable[[str], None] = lambda id: None
+        self.on_closed: Callable[[Publisher], None] = lambda publisher: None
         """Told of publishers that end, but for departing ones."""
 
     def __iter__(self) -> Iterator[Tethered]:
@@ -188,7 +188,7 @@ class TetheredPublishers:
         if isinstance(publisher, Tethered):
             self._remove(publisher)
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
-            self.on_closed(publisher.id)
+            self.on_closed(publisher)
 
     def lost(self, origin: str) -> None:
         """The broker at the other end has forgotten its tethers, or is gone."""
@@ -212,7 +212,7 @@ class TetheredPublishers:
     def _end(self, publisher: Tethered) -> None:
         self._remove(publisher)
         self._publishers.unadvertise_all(publisher)
-        self.on_closed(publisher.id)
+        self.on_closed(publisher)
 
     def _remove(self, publisher: Tethered) -> None:
         """What waits goes out; nothing more is taken from it."""

@@ -30,6 +30,7 @@ from gravitate.broker.core import Broker
 from gravitate.broker.links import Role
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.relocation import LEASE_S
 from gravitate.broker.tethers import State as TetherState
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
@@ -156,6 +157,10 @@ class RandomWorld:
             world.run(world.now + PHASE_S)
             self._heal()
             settle(world)
+            if any(self._departing()):
+                # Clients that left for good when they were told to go elsewhere.
+                world.run(world.now + LEASE_S)
+                settle(world)
             self._check()
             if self.violations:
                 break
@@ -363,6 +368,7 @@ class RandomWorld:
             violations.add("tables", world.now, sentence)
 
     def _unfinished(self) -> Iterator[str]:
+        yield from self._departing()
         for client in self.clients:
             yield from client.violations
             client.violations.clear()
@@ -387,6 +393,12 @@ class RandomWorld:
                 for link in host.broker.links:
                     if len(link.tail):
                         yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
+
+    def _departing(self) -> Iterator[str]:
+        for host in self.world.hosts.values():
+            if isinstance(host.broker, Broker):
+                for publisher in host.broker.publishers.departing:
+                    yield f"{host.id} still waits for {publisher} to be elsewhere"
 
     def _unfinished_tethers(self, here: str, broker: Broker) -> Iterator[str]:
         for tether in broker.tethers:
