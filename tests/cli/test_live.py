@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import subprocess
@@ -117,6 +118,44 @@ def test_lines_of_standard_input_become_events(network_file: Path) -> None:
         assert done.returncode == 0
         received, _ = subscriber.communicate(timeout=30)
     assert received.split() == ["lines", "one", "lines", "two", "lines", "three"]
+
+
+def test_a_publisher_says_that_it_was_moved(network_file: Path) -> None:
+    address = network.load(network_file).brokers[0].address
+    with (
+        running("up", network_file, until="is up"),
+        running(
+            "sub", "t", "--count", "2", "--network", network_file, "--at", "b02", until="settled"
+        ) as subscriber,
+    ):
+        publisher = subprocess.Popen(
+            [*COMMAND, "pub", "t", "--lines", "--id", "p", "--network", str(network_file)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert publisher.stdin is not None
+        assert publisher.stderr is not None
+        assert subscriber.stdout is not None
+        publisher.stdin.write("one\n")
+        publisher.stdin.flush()
+        assert subscriber.stdout.readline() == "t  one\n"
+        move = {
+            "type": "relocate-publisher", "id": "m", "publisher": "p", "source": "b01",
+            "target": "b03", "why": {"reason": "a test"},
+        }  # fmt: skip
+        connection = http.client.HTTPConnection(address.host, address.http, timeout=30)
+        kind = {"Content-Type": "application/json"}
+        connection.request("POST", "/moves", json.dumps(move), kind)
+        assert json.load(connection.getresponse())["outcome"] == "done"
+        connection.close()
+        publisher.stdin.write("two\n")
+        publisher.stdin.close()
+        said = publisher.stderr.read()
+        assert publisher.wait(timeout=30) == 0
+        target = network.load(network_file).brokers[2].address
+        assert f"moved to {target.host}:{target.mqtt}" in said
+        assert subscriber.stdout.readline() == "t  two\n"
 
 
 def test_ctrl_c_ends_a_subscriber_quietly(network_file: Path) -> None:

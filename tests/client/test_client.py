@@ -99,7 +99,7 @@ def test_unacknowledged_publications_are_sent_again_under_their_counters() -> No
             publisher = client(door, "p")
             await publisher.connect()
             assert await recorder.get(ClientConnected) == ClientConnected(
-                "p", publisher.incarnation, counts=True
+                "p", publisher.incarnation, counts=True, attachment=1, follows=True
             )
             await publisher.publish("t", b"1")
             outcomes = [publisher.publish_nowait("t", b"%d" % n, qos=1) for n in (2, 3)]
@@ -113,7 +113,9 @@ def test_unacknowledged_publications_are_sent_again_under_their_counters() -> No
             recorder.attached["p"].flush()
             assert (await outcomes[0]).counter == 2
             cut(door)
-            assert (await recorder.get(ClientConnected)).incarnation == publisher.incarnation
+            assert await recorder.get(ClientConnected) == ClientConnected(
+                "p", publisher.incarnation, counts=True, attachment=2, follows=True
+            )
             again = await recorder.get(ClientPublished)
             assert (again.first_counter, again.qos, len(again.bodies)) == (3, 1, 1)
             rest = await recorder.get(ClientPublished)
@@ -231,7 +233,7 @@ def test_messages_wait_for_a_slow_application_without_loss_at_qos_1() -> None:
             await subscription.settled()
             count = 12_000
             for number in range(count):
-                await publisher._ready()
+                await publisher._keeper.ready()
                 while publisher._outgoing.unacknowledged > 1000:
                     await asyncio.sleep(0)
                 publisher.publish_nowait("t", b"%d" % number, qos=1)

@@ -58,3 +58,59 @@ def test_counters_sent_again_are_consecutive(steps: list[str], data: st.DataObje
         assert kept[-1] == outgoing.next_counter - 1
     else:
         assert kept == []
+
+
+def test_while_it_holds_nothing_is_forgotten() -> None:
+    outgoing = Outgoing()
+    outgoing.sent(b"a", 0, None)
+    outgoing.hold()
+    outgoing.sent(b"b", 0, None)
+    number = outgoing.next_packet_id()
+    outgoing.sent(b"c", 1, None)
+    outgoing.sent(b"d", 0, None)
+    outgoing.acknowledge(number)
+    assert outgoing.frames() == [b"b", b"c", b"d"]
+    assert outgoing.frames(after=3) == [b"d"]
+    assert (outgoing.first_counter, outgoing.bytes) == (2, 3)
+    outgoing.release()
+    assert outgoing.frames() == []
+    assert (outgoing.first_counter, outgoing.bytes) == (5, 0)
+
+
+@given(
+    st.lists(st.sampled_from(["send 0", "send 1", "acknowledge", "hold", "release"]), max_size=60)
+)
+def test_what_is_kept_is_what_may_be_needed(steps: list[str]) -> None:
+    """Against a plain list: a publication is needed while it, or one before it, is open."""
+    outgoing = Outgoing()
+    open_now: list[tuple[int, bool]] = []
+    packet_ids: dict[int, int] = {}
+    holding = False
+    for step in steps:
+        match step:
+            case "hold":
+                outgoing.hold()
+                holding = True
+            case "release":
+                outgoing.release()
+                holding = False
+                open_now = [
+                    (counter, is_open and counter in packet_ids) for counter, is_open in open_now
+                ]
+            case "acknowledge":
+                if packet_ids:
+                    counter, number = packet_ids.popitem()
+                    outgoing.acknowledge(number)
+                    open_now = [(c, is_open and c != counter) for c, is_open in open_now]
+            case _:
+                qos = int(step[-1])
+                number = outgoing.next_packet_id()
+                counter = outgoing.sent(b"x" * outgoing.next_counter, qos, None)
+                open_now.append((counter, bool(qos) or holding))
+                if qos:
+                    packet_ids[counter] = number
+        first = next((c for c, is_open in open_now if is_open), outgoing.next_counter)
+        kept = [counter for counter, _ in open_now if counter >= first]
+        assert [len(frame) for frame in outgoing.frames()] == kept
+        assert outgoing.bytes == sum(kept)
+        assert outgoing.first_counter == first

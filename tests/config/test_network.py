@@ -135,8 +135,30 @@ def changed(old: str, new: str) -> str:
         pytest.param("brokers = []\nname = 'x'\n", 1, "at least one broker", id="no brokers"),
         pytest.param(changed('"three"', '""'), 1, "'name' is empty", id="no name"),
         pytest.param(changed('name = "three"', "name ="), 1, "not TOML", id="syntax"),
+        pytest.param(GOOD + "[mechanisms.plum]\n", 27, "unknown mechanism 'plum'", id="mechanism"),
         pytest.param(
-            GOOD + "[mechanisms.grape]\n", 27, "unknown mechanism 'grape'", id="mechanism"
+            GOOD + '[mechanisms.grape]\npriority = "load"\n',
+            28,
+            "unknown key 'priority'; did you mean 'prioritised'",
+            id="mechanism-key",
+        ),
+        pytest.param(
+            GOOD + '[mechanisms.grape]\nprioritised = "speed"\n',
+            28,
+            'write "delay" or "load"',
+            id="mechanism-choice",
+        ),
+        pytest.param(
+            GOOD + "[mechanisms.grape]\nweight_percent = 101.0\n",
+            27,
+            "weight 101.0 % is not accepted",
+            id="mechanism-figure",
+        ),
+        pytest.param(
+            GOOD + "[mechanisms.grape]\n[mechanisms.pop]\n",
+            27,
+            "'grape' and 'pop' exclude each other",
+            id="mechanisms-together",
         ),
         pytest.param("mechanisms = 3\n" + GOOD, 1, "must be a table", id="mechanisms"),
     ],

@@ -86,6 +86,16 @@ class Client:
     def hold_reading(self, hold: bool) -> None:
         self.held = hold
 
+    def redirect(self, target: str, host: str, port: int) -> None:
+        """It does not follow."""
+
+    def stay(self) -> None: ...
+
+    def attached(self) -> None: ...
+
+    def moved(self, target: str, host: str, port: int) -> None:
+        self.closed = f"moved to {target}"
+
     def close(self, reason: str) -> None:
         self.closed = reason
 

@@ -20,6 +20,16 @@ def test_without_faults_too(seed: int) -> None:
     assert outcome.faults == 0
 
 
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_publishers_that_are_relocated_meanwhile_change_nothing(seed: int) -> None:
+    outcome = run_world(seed, migrations=True)
+    assert not outcome.violations, outcome.report()
+
+
+def test_publishers_really_move() -> None:
+    assert sum(run_world(seed, migrations=True).moves for seed in (1, 2, 3)) > 10
+
+
 def test_a_world_is_a_function_of_its_seed() -> None:
     assert run_world(5) == run_world(5)
     assert run_world(5) != run_world(6)

@@ -15,13 +15,16 @@ from gravitate.broker.messages import (
     Congestion,
     Data,
     Draining,
+    EndMove,
     Frame,
     Hello,
     LockRequest,
     MechanismMessage,
     Message,
+    MoveAnswer,
     Ping,
     Pong,
+    PrepareMove,
     Publications,
     Refusal,
     Settled,
@@ -74,7 +77,10 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Advertise, names, names, numbers, filters, numbers, st.integers(0, 3)),
+    st.builds(Advertise, names, names, numbers, filters, numbers, st.integers(0, 3), numbers),
+    st.builds(PrepareMove, names, st.tuples(names, names), st.floats(0, 60)),
+    st.builds(MoveAnswer, names, st.tuples(names, names), st.booleans(), names),
+    st.builds(EndMove, names, st.tuples(names, names)),
     st.builds(Subscribe, names, filters, names, st.lists(names).map(tuple), numbers),
     st.builds(Unsubscribe, names, numbers),
     st.builds(Settled, numbers),

@@ -1,33 +1,38 @@
 """Everything clients ask of a broker: connect, subscribe, advertise, publish, acknowledge.
 
-Turns client inputs into calls on sessions, router and dispatch. A publication whose topic is
-not advertised yet is advertised for the client and waits until that has settled, everything the
-client publishes meanwhile behind it.
+Turns client inputs into calls on sessions, router, dispatch and publishers. A publication whose
+topic is not advertised yet is advertised for the client. What a client with a tether publishes
+and advertises is passed to the tether, which knows where the client is attached as a publisher.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import (
+    MOVED,
     OVERLOADED,
     TAKEN_OVER,
     Accept,
-    AdvertisementSettled,
     CloseSession,
-    HoldReading,
     Persist,
-    SetTimer,
     SubscriptionSettled,
 )
 from gravitate.broker.inputs import ClientConnected, ClientPublished, ClientSubscribed
+from gravitate.broker.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.routing.strategy import Router
-from gravitate.broker.sessions import LocalSubscription, Session
+from gravitate.broker.sessions import LocalSubscription, Publisher, Session
+from gravitate.broker.tethers import Tethers
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
+
+ATTACHMENTS_MAX: Final = 1 << 20
+"""How often brokers may attach a publisher somewhere within one connection of its client."""
 
 
 class Clients:
@@ -39,15 +44,22 @@ class Clients:
         router: Router,
         destinations: Destinations,
         dispatch: Dispatch,
+        publishers: Publishers,
+        tethers: Tethers,
     ) -> None:
         self._context = context
         self._router = router
         self._destinations = destinations
         self._dispatch = dispatch
+        self._publishers = publishers
+        self._tethers = tethers
         self.sessions: dict[str, Session] = {}
+        self.departing = publishers.departing
+        self.on_closed: Callable[[Publisher], None] = lambda publisher: None
+        """Told of publishers that end with their session."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
-        self._network_congested = False
+        publishers.take = self.published
 
     # Sessions ------------------------------------------------------------------------------
 
@@ -61,23 +73,46 @@ class Clients:
             input.counts,
             self._context.options,
             self._dispatch.hand_over,
+            self._context.emit,
+            input.attachment * ATTACHMENTS_MAX,
+            input.follows,
         )
+        publishers = self._publishers
+        former = self.departing.get(session.id)
+        if former is not None and isinstance(former, Session):
+            if former.incarnation != session.incarnation:
+                publishers.abandon(session.id)
+                publishers.on_departure(session.id, False)
+            else:
+                publishers.came_back(session.id, session.incarnation)
+        if session.counts and not self._tethers.adopt(session):
+            publishers.bring_along(session)
         self._observe(session, "opened")
-        self._update_reading(session)
+        publishers.update_reading(session)
 
     def disconnected(self, id: str) -> None:
         """The session ends: what it published still goes out, then everything is undone."""
         session = self.sessions.get(id)
         if session is None:
             return
-        self._release(session)
-        del self.sessions[id]
+        if session.tether is None:
+            self._publishers.release(session)
+        self._end_session(session)
+        self._observe(session, "closed")
+        if session.tether is None:
+            self._publishers.unadvertise_all(session)
+            self.on_closed(session)
+        else:
+            self._tethers.close(session.tether)
+
+    def _end_session(self, session: Session) -> None:
+        del self.sessions[session.id]
+        session.live = False
+        # What an arriving publisher sent was not accepted; it will send it where it goes.
+        session.arriving = None
         for subscription in session.subscriptions.values():
             self._end_subscription(session, subscription)
         session.subscriptions.clear()
-        for name in session.advertisements:
-            self._router.unadvertise(self._advertisement_id(session, name))
-        self._observe(session, "closed")
 
     def _observe(self, session: Session, state: str) -> None:
         context = self._context
@@ -95,6 +130,15 @@ class Clients:
             id, session = overloaded.popitem()
             if self.sessions.get(id) is session:
                 self.close(id, OVERLOADED)
+
+    def depart(self, session: Session, target: str) -> None:
+        """Send the client to `target`; its advertisements wait to be taken along."""
+        assert not session.subscriptions, f"{session.id} subscribes here"
+        self._publishers.release(session)
+        self._end_session(session)
+        self._observe(session, "closed")
+        self._context.emit(CloseSession(session.id, MOVED, target))
+        self._publishers.depart(session)
 
     def acknowledged(self, id: str, sequence: int) -> None:
         session = self.sessions.get(id)
@@ -154,66 +198,41 @@ class Clients:
         for observer in context.observers:
             observer.on_unsubscribed(context.broker_id, session.id, subscription.id, context.now)
 
-    # Advertisements ------------------------------------------------------------------------
+    # Publications --------------------------------------------------------------------------
 
     def advertised(self, id: str, name: str, filter: Filter) -> None:
         session = self.sessions.get(id)
-        if session is not None:
-            key = f"client:{name}"
-            if session.advertisements.get(key, filter) != filter:
-                self._release(session)
-            self._advertise(session, key, filter, name)
+        if session is None:
+            return
+        if session.tether is None:
+            self._publishers.advertise(session, f"{CLIENTS_OWN}{name}", filter)
+        else:
+            self._tethers.advertise(session.tether, f"{CLIENTS_OWN}{name}", filter)
 
     def unadvertised(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
-        if session is not None:
-            # What waits was published under the advertisement and goes before it ends.
-            self._release(session)
-            self._unadvertise(session, f"client:{name}")
-
-    def _advertise(self, session: Session, key: str, filter: Filter, name: str | None) -> None:
-        """Advertise under `key`; `name` is what the client calls it, if it was the client's."""
-        if session.advertisements.get(key) not in (None, filter):
-            session.advertisement_ended()
-        session.advertisements[key] = filter
-        session.unsettled_advertisements.add(key)
-
-        def settled() -> None:
-            if self.sessions.get(session.id) is not session:
-                return
-            session.unsettled_advertisements.discard(key)
-            if name is not None:
-                self._context.emit(AdvertisementSettled(session.id, name))
-            if not session.unsettled_advertisements:
-                self._release(session)
-
-        self._router.advertise(
-            self._advertisement_id(session, key),
-            session.id,
-            session.incarnation,
-            filter,
-            settled,
-        )
-
-    def _unadvertise(self, session: Session, key: str) -> None:
-        if session.advertisements.pop(key, None) is not None:
-            session.unsettled_advertisements.discard(key)
-            session.advertisement_ended()
-            self._router.unadvertise(self._advertisement_id(session, key))
-
-    def _advertisement_id(self, session: Session, key: str) -> str:
-        return f"{session.id}#{session.incarnation}@{self._context.broker_id}/{key}"
-
-    # Publications --------------------------------------------------------------------------
+        if session is None:
+            return
+        if session.tether is None:
+            self._publishers.withdraw(session, f"{CLIENTS_OWN}{name}")
+        else:
+            self._tethers.withdraw(session.tether, f"{CLIENTS_OWN}{name}")
 
     def published(self, input: ClientPublished) -> None:
         session = self.sessions.get(input.session)
-        if session is None:
+        if session is None or session.departed:
+            return
+        if session.arriving is not None:
+            session.arriving.append(input)
+            self._publishers.update_reading(session)
             return
         size = len(input.bodies)
         batch = self._number(session, input, size)
         if batch is not None:
-            self._publish(session, batch)
+            if session.tether is None:
+                self._publishers.publish(session, batch)
+            else:
+                self._tethers.publish(session.tether, batch)
         if input.qos:
             self._accept(session, size, batch)
 
@@ -237,68 +256,39 @@ class Clients:
         )
         return batch.select(range(known, size)) if known > 0 else batch
 
-    def _publish(self, session: Session, batch: Batch) -> None:
-        context = self._context
-        if context.observers:
-            for observer in context.observers:
-                observer.on_published(context.broker_id, batch, context.now)
-        topics = session.unadvertised(batch)
-        if topics:
-            widened, ended = session.widen(topics)
-            for key, filter in widened.items():
-                self._advertise(session, key, filter, None)
-            for key in ended:
-                if key not in widened:
-                    self._unadvertise(session, key)
-        if not session.unsettled_advertisements and not session.held:
-            self._dispatch.route(batch, None)
-            return
-        if not session.held:
-            at = context.now + context.options.hold_s_max
-            context.emit(SetTimer(f"hold:{session.id}", at))
-        session.held.append(batch)
-        session.held_events += len(batch)
-        self._update_reading(session)
-
     def hold_expired(self, id: str) -> None:
         """The oldest publication has waited long enough."""
         session = self.sessions.get(id)
         if session is not None:
-            self._release(session)
-
-    def _release(self, session: Session) -> None:
-        while session.held:
-            batch = session.held.popleft()
-            session.held_events -= len(batch)
-            self._dispatch.route(batch, None)
-        self._update_reading(session)
+            self._publishers.release(session)
 
     def _accept(self, session: Session, size: int, batch: Batch | None) -> None:
         if self._context.options.durable and batch is not None:
             token = next(self._tokens)
             self._persisting[token] = (session, size)
+            session.persisting += 1
             self._context.emit(Persist(token, batch))
         else:
             self._context.emit(Accept(session.id, size))
 
     def persisted(self, token: int) -> None:
         session, size = self._persisting.pop(token)
-        if self.sessions.get(session.id) is session:
+        session.persisting -= 1
+        if session.live:
             self._context.emit(Accept(session.id, size))
+            if session.at_rest():
+                self._publishers.on_at_rest(session)
 
     # Back-pressure -------------------------------------------------------------------------
 
     def network_congested(self, congested: bool) -> None:
         """Hold (or release) every publisher: some link of the network cannot keep up."""
-        if congested != self._network_congested:
-            self._network_congested = congested
+        if congested != self._publishers.network_congested:
+            self._publishers.network_congested = congested
             for session in self.sessions.values():
-                self._update_reading(session)
+                self._publishers.update_reading(session)
 
-    def _update_reading(self, session: Session) -> None:
-        hold = (
-            self._network_congested or session.held_events > self._context.options.hold_events_max
-        )
-        if hold != session.reading_held:
-            session.reading_held = hold
-            self._context.emit(HoldReading(session.id, hold))
+    def taken_over(self, publisher: Publisher) -> None:
+        """The publisher of a session is attached elsewhere: its client is there."""
+        if self.sessions.get(publisher.id) is publisher:
+            self.close(publisher.id, TAKEN_OVER)

@@ -64,6 +64,6 @@ class CongestionView:
             self._said_by[origin] = said_by
         else:
             self._said_by.pop(origin, None)
-        for link in self._links:
-            if link.peer != said_by:
-                self._dispatch.send_control(link.peer, Congestion(origin, congested))
+        for peer in self._links.neighbours():
+            if peer != said_by:
+                self._dispatch.send_control(peer, Congestion(origin, congested))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gravitate.broker.effects import Effect
+from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 
@@ -12,14 +13,19 @@ from gravitate.broker.options import BrokerOptions
 class Context:
     """`now` and `effects` belong to the `handle` call under way."""
 
-    __slots__ = ("broker_id", "effects", "now", "observers", "options")
+    __slots__ = ("broker_id", "effects", "mechanisms", "now", "observers", "options")
 
     def __init__(
-        self, broker_id: str, options: BrokerOptions, observers: Sequence[Observer]
+        self,
+        broker_id: str,
+        options: BrokerOptions,
+        observers: Sequence[Observer],
+        mechanisms: Sequence[Mechanism] = (),
     ) -> None:
         self.broker_id = broker_id
         self.options = options
-        self.observers = tuple(observers)
+        self.mechanisms = tuple(mechanisms)
+        self.observers = (*mechanisms, *observers)
         self.now = 0.0
         self.effects: list[Effect] = []
 

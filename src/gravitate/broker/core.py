@@ -27,6 +27,7 @@ from gravitate.broker.inputs import (
     ClientCongested,
     ClientConnected,
     ClientDisconnected,
+    ClientPaused,
     ClientPublished,
     ClientSubscribed,
     ClientUnadvertised,
@@ -35,6 +36,7 @@ from gravitate.broker.inputs import (
     Input,
     LinkClosed,
     LinkOpened,
+    MoveRequested,
     Persisted,
     StopRequested,
     TimerFired,
@@ -44,24 +46,45 @@ from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Advertise,
     Congestion,
+    EndMove,
     LockAnswer,
     LockRelease,
     LockRequest,
     MechanismMessage,
     Message,
+    MoveAnswer,
+    PrepareMove,
     Publications,
     Settled,
     Subscribe,
     SyncEnd,
+    TetherAdvertise,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherUnadvertise,
+    ToTether,
     Unadvertise,
     Unsubscribe,
 )
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.broker.posts import Posts
+from gravitate.broker.posts import MoveWatcher, Posts
+from gravitate.broker.publishers import Publishers
+from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
+from gravitate.broker.sessions import Publisher
+from gravitate.broker.tether_links import TetherLinks
+from gravitate.broker.tethered import Tethered, TetheredPublishers
+from gravitate.broker.tethers import Tethers
 from gravitate.errors import PeerError
+from gravitate.model.moves import RelocatePublisher
 
 
 class Broker:
@@ -81,7 +104,8 @@ class Broker:
     ) -> None:
         self.broker_id = broker_id
         self.incarnation = incarnation
-        self._context = context = Context(broker_id, options, (*mechanisms, *observers))
+        self.mechanisms = tuple(mechanisms)
+        self._context = context = Context(broker_id, options, observers, mechanisms)
         self.links = LinkTable(
             broker_id,
             incarnation,
@@ -92,6 +116,7 @@ class Broker:
             self._link_changed,
             lambda: self.dispatch.flush(),
             self._keep,
+            lambda peer, message: self.tethers.taken(peer, message),
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
@@ -99,13 +124,58 @@ class Broker:
             links,
             lambda peer, message: self.dispatch.send_control(peer, message),
             self._destinations.anchor,
+            lambda advertisement: self.publishers.departed(advertisement),
         )
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
-        self.clients = Clients(context, self.router, self._destinations, self.dispatch)
+        self.publishers = Publishers(context, self.router, self.dispatch)
+        self.tethered = TetheredPublishers(context, self.router, self.publishers, self._tell_tether)
+        self.tether_links = TetherLinks(
+            context,
+            self.links,
+            lambda peer: peer in self.tethers.peers() or peer in self.tethered.origins(),
+        )
+        self.tethers = Tethers(
+            context,
+            self.router,
+            self.dispatch,
+            self.publishers,
+            self.tethered,
+            self.tether_links,
+        )
+        self.clients = Clients(
+            context,
+            self.router,
+            self._destinations,
+            self.dispatch,
+            self.publishers,
+            self.tethers,
+        )
+        self.publishers.on_left = self._left
+        self.publishers.on_taken_over = self._taken_over
+        self.tethers.close_session = self.clients.close
         self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
         self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
+        self._relocations = Relocations(
+            context,
+            self.clients,
+            self.publishers,
+            self.tethers,
+            self.tethered,
+            self.tether_links,
+            self.links,
+            self._posts.lock,
+            self.dispatch.send_control,
+            self._posts.ended,
+            self._posts.entered,
+        )
+        self._posts.protocols[RelocatePublisher] = self._relocations.propose
+        self._posts.may_move = self._relocations.may_move
         self._stopping = False
         self.stopped = False
+
+    def watch_moves(self, watcher: MoveWatcher) -> None:
+        """Tell `watcher` how the moves that begin here go on; costs events nothing."""
+        self._posts.move_watchers.append(watcher)
 
     def start(self, now: float) -> list[Effect]:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
@@ -134,11 +204,13 @@ class Broker:
             self.clients.close_overloaded()
         if self.dispatch.outgoing:
             self.dispatch.flush()
+        if self._stopping and not self.links.draining and not len(self.tethers):
+            self.links.drain()
         if self._congestion.changed():
             self.clients.network_congested(self._congestion.holding)
         if self.links.touched:
             self.links.flush(context.now)
-        if self._stopping and self.links.emptied():
+        if self.links.draining and self.links.emptied():
             self._stop()
         return context.effects
 
@@ -170,12 +242,16 @@ class Broker:
                 clients.advertised(input.session, input.name, input.filter)
             case ClientUnadvertised():
                 clients.unadvertised(input.session, input.name)
+            case ClientPaused():
+                self._relocations.paused(input.session)
             case LinkOpened():
                 self.links.opened(input.peer, input.connection, now)
             case LinkClosed():
                 self.links.closed(input.peer, input.connection, now)
             case Persisted():
                 clients.persisted(input.token)
+            case MoveRequested():
+                self._posts.propose(input.move)
             case StopRequested():
                 self._request_stop()
 
@@ -184,17 +260,42 @@ class Broker:
         match message:
             case Publications():
                 for batch in message.batches:
+                    if batch.tether is not None:
+                        self.tethered.publish(peer, batch)
+                        continue
                     if batch.plane not in self.router.planes and batch.plane != EVERYWHERE:
                         raise PeerError("unknown-plane", f"publications of plane {batch.plane}")
                     self.dispatch.route(batch, peer)
-            case Subscribe() if message.anchor not in self.links:
+            case (
+                TetherAttach()
+                | TetherAdvertise()
+                | TetherUnadvertise()
+                | TetherPaused()
+                | TetherDetach()
+            ):
+                self.tethered.handle(peer, message)
+            case (
+                TetherAttached()
+                | TetherSettled()
+                | TetherHold()
+                | TetherRedirect()
+                | TetherClosed()
+            ):
+                self.tethers.handle(peer, message)
+            case _ if not self.links.is_neighbour(peer):
+                raise PeerError("no-neighbour", f"{type(message).__name__} on a tether")
+            case Subscribe() if not self.links.is_neighbour(message.anchor):
                 raise PeerError("unknown-anchor", f"subscription anchored at {message.anchor!r}")
             case Subscribe() | Unsubscribe() | Advertise() | Unadvertise() | Settled() | SyncEnd():
                 self.router.handle(peer, message)
+                if isinstance(message, Unadvertise | SyncEnd):
+                    self.tethers.advertisements_ended()
             case Congestion():
                 self._congestion.heard(peer, message)
             case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
                 self._posts.handle(peer, message)
+            case PrepareMove() | MoveAnswer() | EndMove():
+                self._relocations.handle(peer, message)
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -204,42 +305,97 @@ class Broker:
                 self._posts.timer(name, own_key)
             case ["hold", *session]:
                 self.clients.hold_expired(":".join(session))
+            case ["tether", what, which]:
+                self._tether_timer(what, which)
+            case ["move", *move]:
+                self._relocations.expired(":".join(move))
             case ["stop"]:
                 if self._stopping:
                     self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
                     self._stop()
 
+    def _tether_timer(self, what: str, which: str) -> None:
+        match what:
+            case "hold":
+                self.tethered.hold_expired(which)
+            case "arrive":
+                self.tethers.late(which)
+            case "idle":
+                self.tether_links.idle(which)
+            case "down":
+                if self.tether_links.given_up(which):
+                    self._tethers_lost(which)
+
+    def _tethers_lost(self, peer: str) -> None:
+        self.tethered.lost(peer)
+        self.tethers.link_lost(peer)
+
+    def _tell_tether(self, origin: str, message: ToTether) -> None:
+        """Whoever is no longer there to be told has forgotten its tether."""
+        if origin == self.broker_id:
+            self.tethers.handle(origin, message)
+        elif origin in self.links:
+            self.dispatch.send_control(origin, message)
+
+    def _left(self, publisher: Publisher) -> None:
+        if isinstance(publisher, Tethered):
+            self.tether_links.review(publisher.origin)
+
+    def _taken_over(self, publisher: Publisher) -> None:
+        self.clients.taken_over(publisher)
+        self.tethered.taken_over(publisher)
+
     def _link_changed(self, peer: str, state: str) -> None:
         context = self._context
+        primary = self.links.is_neighbour(peer)
         if state == "reset":
-            self.router.reset(peer)
-            self._congestion.reset(peer)
-            self._posts.lost(peer)
+            if primary:
+                self.router.reset(peer)
+                self._congestion.reset(peer)
+                self._posts.lost(peer)
+                self._relocations.lost(peer)
+            self.tethered.lost(peer)
+            self.tethers.link_reset(peer)
         elif state == "given up":
-            self.router.forget(peer)
-            self._congestion.forget(peer)
-            self._posts.lost(peer)
+            if primary:
+                self.router.forget(peer)
+                self._congestion.forget(peer)
+                self._posts.lost(peer)
+                self._relocations.lost(peer)
+                self.tethers.advertisements_ended()
+            self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
+        elif state == "down":
+            self.tether_links.down(peer)
+        if state in ("reset", "resumed"):
+            self.tether_links.up(peer)
+            self.tethers.link_up(peer)
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
 
     def _keep(self, message: Publications) -> Publications:
         """Publications that outlive their link's reset: what is no longer advertised goes
-        everywhere, for the neighbour will not be told who wanted it."""
+        everywhere, for the neighbour will not be told who wanted it. What was handed over to be
+        published there is published elsewhere."""
         return Publications(
             [
                 batch if self.router.announced(batch) else batch.on_plane(EVERYWHERE)
                 for batch in message.batches
+                if batch.tether is None
             ]
         )
 
     def _request_stop(self) -> None:
-        """Close the sessions, undo what they asked for, empty the links."""
+        """Close the sessions, undo what they asked for, empty the links.
+
+        What clients have published is first handed over, or taken home, where they are tethered:
+        links take nothing more once they are being emptied."""
         self._stopping = True
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
-        self.dispatch.flush()
-        self.links.drain()
+        self.tethered.stop()
+        for publisher in list(self.publishers.departing):
+            self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
             self._context.emit(SetTimer("stop", at))

@@ -48,6 +48,10 @@ class Dispatch:
             self._links.send(peer, Publications(self.outgoing.pop(peer)))
         self._links.send(peer, message)
 
+    def hand_over_to(self, peer: str, batch: Batch) -> None:
+        """Queue a batch for a broker that is to publish it; it is not matched here."""
+        self.outgoing.setdefault(peer, []).append(batch)
+
     def flush(self) -> None:
         """Queue the publications of this call on their links."""
         for peer, batches in self.outgoing.items():
@@ -60,7 +64,7 @@ class Dispatch:
         """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
         self.events_in += len(batch.counters)
         answers = self._router.destinations(batch)
-        if came_from is not None and (withheld := self._router.withheld(came_from)):
+        if came_from is not None and (withheld := self._router.withheld(batch, came_from)):
             answers = [tuple(to for to in answer if to not in withheld) for answer in answers]
         unsettled = self._router.unsettled_links(batch)
         if self._context.observers:
@@ -73,7 +77,7 @@ class Dispatch:
             for peer in hops:
                 if peer != came_from:
                     self._forward(peer, onward)
-            self._deliver_to_all(plan.sessions, onward, came_from)
+            self._deliver_to_all(plan.sessions, onward)
         else:
             self._route_groups(onward, came_from, answers, unsettled)
 
@@ -96,7 +100,7 @@ class Dispatch:
             for peer in plan.hops:
                 by_hop.setdefault(peer, []).append(answer)
             for session, qos, no_local in plan.sessions:
-                if not (no_local and came_from is None and session.id == batch.publisher):
+                if not (no_local and session.id == batch.publisher):
                     sessions[session.id] = session
                     by_session.setdefault(session.id, []).append((answer, qos))
         parts = _Parts(batch, indices)
@@ -117,18 +121,13 @@ class Dispatch:
         else:
             waiting.append(batch)
 
-    def _deliver_to_all(
-        self,
-        sessions: Iterable[tuple[Session, int, bool]],
-        batch: Batch,
-        came_from: str | None,
-    ) -> None:
+    def _deliver_to_all(self, sessions: Iterable[tuple[Session, int, bool]], batch: Batch) -> None:
         """Deliver to many sessions; what they have in common is found out once."""
         publisher = (batch.publisher, batch.incarnation)
         first, last = batch.counters[0], batch.counters[-1]
         batch_qos = batch.qos
         for session, qos, no_local in sessions:
-            if no_local and came_from is None and session.id == batch.publisher:
+            if no_local and session.id == batch.publisher:
                 continue
             if not session.saw(publisher, first, last):
                 self._deliver(session, batch, qos)

@@ -56,16 +56,37 @@ class HoldReading(msgspec.Struct, frozen=True):
     hold: bool
 
 
+class Redirect(msgspec.Struct, frozen=True):
+    """Tell the client that it is to publish at broker `target`: it stops publishing here and
+    answers `ClientPaused`. When `target` is this broker, it is to stay and go on."""
+
+    session: str
+    target: str
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A client that counts is attached here as a publisher: what it has published elsewhere is
+    ahead of what it publishes here. What it sends is looked at from now on."""
+
+    session: str
+
+
 class CloseSession(msgspec.Struct, frozen=True):
-    """End the session; `reason` is one of the names below."""
+    """End the session; `reason` is one of the names below, `target` the broker to go to if it
+    was told to move."""
 
     session: str
     reason: str
+    target: str = ""
 
+
+ToPublisher = Attached | AdvertisementSettled | HoldReading | Redirect | CloseSession
+"""What a client is told as a publisher."""
 
 TAKEN_OVER = "taken-over"
 OVERLOADED = "overloaded"
 STOPPING = "stopping"
+MOVED = "moved"
 
 
 class OpenLink(msgspec.Struct, frozen=True):
@@ -112,6 +133,8 @@ Effect = (
     | SubscriptionSettled
     | AdvertisementSettled
     | HoldReading
+    | Redirect
+    | Attached
     | CloseSession
     | OpenLink
     | CloseLink

@@ -11,6 +11,7 @@ import msgspec
 from gravitate.broker.messages import Frame
 from gravitate.model.events import Bodies
 from gravitate.model.filters import Filter
+from gravitate.model.moves import Move
 
 
 class ClientConnected(msgspec.Struct, frozen=True):
@@ -24,6 +25,11 @@ class ClientConnected(msgspec.Struct, frozen=True):
     incarnation: int
     window: int = 65535
     counts: bool = False
+    attachment: int = 0
+    """Of a client that counts: its how many-th connection within this incarnation. A greater one
+    takes the publisher along from wherever it was."""
+    follows: bool = False
+    """Whether the client connects elsewhere when it is told to."""
 
 
 class ClientDisconnected(msgspec.Struct, frozen=True):
@@ -55,6 +61,12 @@ class ClientAdvertised(msgspec.Struct, frozen=True):
     filter: Filter
 
 
+class ClientPaused(msgspec.Struct, frozen=True):
+    """The client has been told to move and publishes nothing more here."""
+
+    session: str
+
+
 class ClientUnadvertised(msgspec.Struct, frozen=True):
     session: str
     name: str
@@ -83,6 +95,12 @@ class ClientCongested(msgspec.Struct, frozen=True):
 
     session: str
     congested: bool
+
+
+class MoveRequested(msgspec.Struct, frozen=True):
+    """Somebody outside asks for a move; its end is observed as `on_move`."""
+
+    move: Move
 
 
 class LinkOpened(msgspec.Struct, frozen=True):
@@ -128,9 +146,11 @@ Input = (
     | ClientUnsubscribed
     | ClientAdvertised
     | ClientUnadvertised
+    | ClientPaused
     | ClientPublished
     | ClientAcknowledged
     | ClientCongested
+    | MoveRequested
     | LinkOpened
     | LinkClosed
     | FrameReceived

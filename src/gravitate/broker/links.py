@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
+    UNKNOWN_BROKER,
     WRONG_BROKER,
     WRONG_NETWORK,
     WRONG_VERSION,
@@ -42,7 +43,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.errors import PeerError
 
-FRAME_MESSAGES_MAX = 64
+FRAME_MESSAGES_MAX = 24
 """Of a long queue. A frame that takes longer than the heartbeat allows would be cut off, and be
 sent again, for ever."""
 
@@ -65,10 +66,10 @@ class Role(str, enum.Enum):
 class Link:
     """The state of one link as this side sees it."""
 
-    def __init__(self, peer: str, dials: bool) -> None:
+    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
         self.peer = peer
         self.dials = dials
-        self.roles = {Role.PRIMARY}
+        self.roles = {role}
         self.state = LinkState.DOWN
         self.connection = 0
         self.peer_incarnation = 0
@@ -87,6 +88,8 @@ class Link:
         """Smoothed; 0 while unknown."""
         self.given_up = False
         self.peer_draining = False
+        self.untaken = False
+        """Data came on this connection that was not taken."""
 
 
 class LinkTable:
@@ -103,6 +106,7 @@ class LinkTable:
         changed: Callable[[str, str], None],
         collect: Callable[[], None],
         keep: Callable[[Publications], Publications],
+        taken: Callable[[str, Message], None],
     ) -> None:
         self._broker_id = broker_id
         self._incarnation = incarnation
@@ -115,6 +119,8 @@ class LinkTable:
         """Brings in what is under way to links in this call, before a reset divides old and new."""
         self._keep = keep
         """Makes publications fit for a neighbour that has forgotten everything."""
+        self._taken = taken
+        """Told of every message that a broker at the other end of a tether has received."""
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
@@ -130,6 +136,44 @@ class LinkTable:
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())
+
+    def neighbours(self) -> list[str]:
+        """Brokers with a primary link to this one, sorted."""
+        return [link.peer for link in self._links.values() if Role.PRIMARY in link.roles]
+
+    def is_neighbour(self, peer: str) -> bool:
+        link = self._links.get(peer)
+        return link is not None and Role.PRIMARY in link.roles
+
+    def is_up(self, peer: str) -> bool:
+        link = self._links.get(peer)
+        return link is not None and link.state is LinkState.UP
+
+    def add(self, peer: str, role: Role, now: float) -> None:
+        """Use the link to `peer` for `role` too; one that does not exist is made, and the broker
+        with the smaller id dials, so that two that make it at once make one."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.roles.add(role)
+            return
+        link = self._links[peer] = Link(peer, self._broker_id < peer, role)
+        self._grace(link, now)
+        if link.dials:
+            self._emit(OpenLink(peer))
+
+    def release(self, peer: str, role: Role) -> None:
+        """The link is no longer used for `role`; one without a role ends, and what is under way
+        on it is forgotten."""
+        link = self._links[peer]
+        link.roles.discard(role)
+        if link.roles:
+            return
+        if link.state is not LinkState.DOWN:
+            self._emit(CloseLink(peer, link.connection, "no longer needed"))
+            self._down(link)
+        self._empty(link)
+        del self._links[peer]
+        self.touched.pop(peer, None)
 
     def start(self, now: float) -> None:
         for link in self._links.values():
@@ -194,7 +238,11 @@ class LinkTable:
     def opened(self, peer: str, connection: int, now: float) -> None:
         link = self._links.get(peer)
         if link is None:
-            self._emit(CloseLink(peer, connection, f"{peer} is no neighbour of {self._broker_id}"))
+            reason = (
+                f"{peer} is no neighbour of {self._broker_id}, and no tether with it is expected"
+            )
+            self._emit(Send(peer, connection, Refusal(UNKNOWN_BROKER, reason)))
+            self._emit(CloseLink(peer, connection, reason))
             return
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))
@@ -233,6 +281,9 @@ class LinkTable:
                 link.rtt_s = 0.875 * link.rtt_s + 0.125 * sample if link.rtt_s else sample
             case Draining():
                 link.peer_draining = True
+                if link.untaken and self._takes_from(link):
+                    # What was not taken before that was known is sent again on a new connection.
+                    self._close(link, "both sides stop", now)
             case Refusal():
                 self._close(link, f"refused by {peer}: {frame.name}: {frame.reason}", now)
             case _:
@@ -248,7 +299,7 @@ class LinkTable:
                 if link.unacknowledged and link.state is LinkState.UP:
                     self._acknowledge(link)
             case "retry":
-                if link.state is LinkState.DOWN:
+                if link.state is LinkState.DOWN and link.dials:
                     self._emit(OpenLink(peer))
             case "beat":
                 self._heartbeat(link, now)
@@ -283,7 +334,7 @@ class LinkTable:
             link.state = LinkState.UP
             link.attempts = 0
             link.given_up = False
-            link.peer_draining = False
+            link.peer_draining = link.untaken = False
             if hello.incarnation == link.peer_incarnation and hello.remembers == self._incarnation:
                 self._resume(link, hello, now)
             else:
@@ -308,7 +359,9 @@ class LinkTable:
         self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
-            self.send(link.peer, self._keep(message))
+            fit = self._keep(message)
+            if fit.batches and link.peer in self._links:
+                self.send(link.peer, fit)
 
     def _down(self, link: Link) -> None:
         link.state = LinkState.DOWN
@@ -353,7 +406,8 @@ class LinkTable:
         self._acknowledged(link, data.acknowledged, now)
         if link.state is not LinkState.UP:
             return
-        if self.draining and not (link.peer_draining and link.peer < self._broker_id):
+        if not self._takes_from(link):
+            link.untaken = True
             return
         if data.sequence > link.received + 1:
             self._refuse(link, "sequence", f"{data.sequence} follows {link.received}", now)
@@ -369,13 +423,19 @@ class LinkTable:
                 return
         self.touched[link.peer] = link
 
+    def _takes_from(self, link: Link) -> bool:
+        return not self.draining or (link.peer_draining and link.peer < self._broker_id)
+
     def _acknowledged(self, link: Link, number: int, now: float) -> None:
         if number > link.tail.last:
             self._refuse(link, "sequence", f"{number} was never sent", now)
             return
+        tethers = Role.TETHER in link.roles
         for message in link.tail.acknowledge(number):
             if type(message) is Publications:
                 self._queue(link, message, -1)
+            if tethers:
+                self._taken(link.peer, message)
 
     def _queue(self, link: Link, message: Publications, sign: int) -> None:
         batches = message.batches

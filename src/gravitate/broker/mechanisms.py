@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from gravitate.broker.observers import Observer
+from gravitate.model.events import Batch
 from gravitate.model.moves import Move
 
 
@@ -20,6 +21,14 @@ class Post(Protocol):
 
     def neighbours(self) -> list[str]:
         """Brokers with a primary link to this one, sorted."""
+        ...
+
+    def rtt_s(self, peer: str) -> float:
+        """Round-trip time to a neighbour as heartbeats have it, smoothed; 0 while unknown."""
+        ...
+
+    def may_move(self, publisher: str) -> bool:
+        """Whether a client of this broker could be relocated if it were asked to now."""
         ...
 
     def send(self, peer: str, body: bytes) -> None:
@@ -48,6 +57,15 @@ class Mechanism(Observer):
 
     def attach(self, post: Post, now: float) -> None:
         """Called once, when the broker starts."""
+
+    def mark(self, batch: Batch, now: float) -> int:
+        """The trace mark for a batch that its first broker takes in; 0: none. It stays with every
+        part of the batch, at all brokers."""
+        return 0
+
+    def is_idle(self) -> bool:
+        """Whether nothing is under way; true of every mechanism some time after its traffic."""
+        return True
 
     def on_message(self, peer: str, body: bytes, now: float) -> None:
         """A message from the same mechanism at a neighbour."""

@@ -20,7 +20,11 @@ from gravitate.model.filters import Filter
 
 
 class Advertise(msgspec.Struct, frozen=True, tag="adv"):
-    """A publisher will publish events that match `filter`. Floods."""
+    """A publisher will publish events that match `filter`. Floods.
+
+    `attachment` grows whenever the publisher attaches to a broker. One that is known already and
+    comes from another side with a greater number tells that the publisher has moved; it goes on
+    towards where the publisher was, and nowhere else."""
 
     advertisement: str
     publisher: str
@@ -28,6 +32,7 @@ class Advertise(msgspec.Struct, frozen=True, tag="adv"):
     filter: Filter
     token: int
     plane: int = 0
+    attachment: int = 0
 
 
 class Unadvertise(msgspec.Struct, frozen=True, tag="unadv"):
@@ -101,6 +106,122 @@ class LockRelease(msgspec.Struct, frozen=True, tag="unlock"):
     move: str
 
 
+class PrepareMove(msgspec.Struct, frozen=True, tag="prepare"):
+    """Move `move` asks every broker on `path` for shared use of its lock. Goes from the first
+    to the last, each passing it on."""
+
+    move: str
+    path: tuple[str, ...]
+    lease_s: float
+    tether: str = ""
+    """The broker that will hand over the publisher's publications, if its client stays there."""
+
+
+class MoveAnswer(msgspec.Struct, frozen=True, tag="prepared"):
+    """Whether the path is prepared, and why not. Goes back to the first broker of `path`."""
+
+    move: str
+    path: tuple[str, ...]
+    granted: bool
+    reason: str = ""
+
+
+class EndMove(msgspec.Struct, frozen=True, tag="endmove"):
+    """The move is over; whoever holds a lock for it lets go. Goes along `path`."""
+
+    move: str
+    path: tuple[str, ...]
+
+
+class TetherAttach(msgspec.Struct, frozen=True, tag="tether"):
+    """Publisher `publisher`, a client of the sender, is to be attached to the receiver with its
+    `advertisements` (by key). The sender will hand over what it publishes once that is settled."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    advertisements: dict[str, Filter]
+
+
+class TetherAdvertise(msgspec.Struct, frozen=True, tag="tetheradv"):
+    """A publisher attached by a tether advertises `filter` under `key`."""
+
+    publisher: str
+    incarnation: int
+    key: str
+    filter: Filter
+
+
+class TetherUnadvertise(msgspec.Struct, frozen=True, tag="tetherunadv"):
+    """What it advertised under `key` ends."""
+
+    publisher: str
+    incarnation: int
+    key: str
+
+
+class TetherPaused(msgspec.Struct, frozen=True, tag="tetherpaused"):
+    """Nothing more is handed over until the receiver has answered."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+
+
+class TetherDetach(msgspec.Struct, frozen=True, tag="untether"):
+    """The publisher is gone, behind all it has published."""
+
+    publisher: str
+    incarnation: int
+
+
+class TetherAttached(msgspec.Struct, frozen=True, tag="tethered"):
+    """What the publisher has published elsewhere is ahead: it may be handed over now."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+
+
+class TetherSettled(msgspec.Struct, frozen=True, tag="tethersettled"):
+    """The client's own advertisement `name` has settled."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    name: str
+
+
+class TetherHold(msgspec.Struct, frozen=True, tag="tetherhold"):
+    """Too much of the publisher waits at the sender (or no longer)."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    hold: bool
+
+
+class TetherRedirect(msgspec.Struct, frozen=True, tag="tetherto"):
+    """The publisher is to be attached to broker `target`; the receiver pauses once it has a link
+    there. When `target` is the sender, it is to stay and go on."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    target: str
+
+
+class TetherClosed(msgspec.Struct, frozen=True, tag="tetherclosed"):
+    """The publisher is no longer attached to the sender; `reason` is one that sessions are closed
+    with, `target` where it is expected if it was told to move."""
+
+    publisher: str
+    incarnation: int
+    attachment: int
+    reason: str
+    target: str = ""
+
+
 class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
     """A message of a mechanism to its counterpart at a neighbour; the body is its own."""
 
@@ -115,7 +236,22 @@ class Publications(msgspec.Struct, frozen=True, tag="pub"):
 
 
 RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
-Control = RoutingMessage | Congestion | LockRequest | LockAnswer | LockRelease | MechanismMessage
+MoveMessage = PrepareMove | MoveAnswer | EndMove
+FromTether = TetherAttach | TetherAdvertise | TetherUnadvertise | TetherPaused | TetherDetach
+"""Said by the broker of the client's session."""
+ToTether = TetherAttached | TetherSettled | TetherHold | TetherRedirect | TetherClosed
+"""Said by the broker where it is attached as a publisher."""
+Control = (
+    RoutingMessage
+    | Congestion
+    | LockRequest
+    | LockAnswer
+    | LockRelease
+    | MechanismMessage
+    | MoveMessage
+    | FromTether
+    | ToTether
+)
 Message = Control | Publications
 
 
@@ -124,6 +260,7 @@ PROTOCOL_VERSION: Final = 1
 WRONG_VERSION: Final = "wrong-version"
 WRONG_NETWORK: Final = "wrong-network"
 WRONG_BROKER: Final = "wrong-broker"
+UNKNOWN_BROKER: Final = "unknown-broker"
 """Names under which a `Hello` is refused."""
 
 

@@ -54,5 +54,10 @@ class Observer:
     def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
         """A link changed: `resumed`, `reset`, `down`, `given up`."""
 
+    def on_mechanism_sent(
+        self, broker: str, peer: str, mechanism: str, size_bytes: int, now: float
+    ) -> None:
+        """A mechanism sent a message of its own to its counterpart at a neighbour."""
+
     def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
         """A proposed move ended."""

@@ -11,7 +11,7 @@ from itertools import count
 
 from gravitate.broker.context import Context
 from gravitate.broker.effects import SetTimer
-from gravitate.broker.links import LinkTable, Role
+from gravitate.broker.links import LinkTable
 from gravitate.broker.locks import MoveLock
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
@@ -24,6 +24,8 @@ from gravitate.broker.messages import (
 from gravitate.model.moves import Move, MoveOutcome
 
 MoveProtocol = Callable[[Move], None]
+MoveWatcher = Callable[[Move, str, str, float], None]
+"""Told of each step of a move, at its end of the outcome and why it was not done; and when."""
 
 
 class Posts:
@@ -43,6 +45,9 @@ class Posts:
         self.lock = MoveLock()
         self.protocols: dict[type, MoveProtocol] = {}
         """What carries out a kind of move; it reports the end by `ended`."""
+        self.move_watchers: list[MoveWatcher] = []
+        self.may_move: Callable[[str], bool] = lambda publisher: False
+        """Whether a client of this broker could be relocated."""
         self._tokens = count(1)
         self._asked: dict[int, tuple[Mechanism, str, str]] = {}
         """Lock requests under way: token -> (who asked, whom, for which move)."""
@@ -83,11 +88,17 @@ class Posts:
     def propose(self, move: Move) -> None:
         protocol = self.protocols.get(type(move))
         if protocol is None:
-            self.ended(move, MoveOutcome.REFUSED)
+            self.ended(move, MoveOutcome.REFUSED, "brokers do not carry out this kind of move")
         else:
             protocol(move)
 
-    def ended(self, move: Move, outcome: MoveOutcome) -> None:
+    def entered(self, move: Move, step: str, reason: str = "") -> None:
+        """A move goes on, or has ended."""
+        for watcher in self.move_watchers:
+            watcher(move, step, reason, self._context.now)
+
+    def ended(self, move: Move, outcome: MoveOutcome, reason: str = "") -> None:
+        self.entered(move, outcome.value, reason)
         context = self._context
         for observer in context.observers:
             observer.on_move(context.broker_id, move, outcome, context.now)
@@ -114,12 +125,20 @@ class Posts:
 
     def send(self, mechanism: Mechanism, peer: str, body: bytes) -> None:
         self._send(peer, MechanismMessage(mechanism.name, body))
+        context = self._context
+        for observer in context.observers:
+            observer.on_mechanism_sent(
+                context.broker_id, peer, mechanism.name, len(body), context.now
+            )
 
     def set_timer(self, mechanism: Mechanism, key: str, at: float) -> None:
         self._context.emit(SetTimer(f"mechanism:{mechanism.name}:{key}", at))
 
     def neighbours(self) -> list[str]:
-        return [link.peer for link in self._links if Role.PRIMARY in link.roles]
+        return self._links.neighbours()
+
+    def rtt_s(self, peer: str) -> float:
+        return self._links[peer].rtt_s
 
     @property
     def broker_id(self) -> str:
@@ -136,6 +155,12 @@ class MechanismPost:
 
     def neighbours(self) -> list[str]:
         return self._posts.neighbours()
+
+    def rtt_s(self, peer: str) -> float:
+        return self._posts.rtt_s(peer)
+
+    def may_move(self, publisher: str) -> bool:
+        return self._posts.may_move(publisher)
 
     def send(self, peer: str, body: bytes) -> None:
         self._posts.send(self._mechanism, peer, body)

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from gravitate.broker.effects import ToPublisher
+from gravitate.broker.inputs import ClientPublished
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.model.covering import intersects
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
+
+if TYPE_CHECKING:
+    from gravitate.broker.tethers import Tether
 
 TOPICS_REMEMBERED_MAX = 100_000
 """Topics of one publisher known to be advertised, before the memory of them is emptied."""
@@ -49,7 +55,94 @@ class LocalSubscription:
         self.destination = destination
 
 
-class Session:
+class Publisher:
+    """What a client publishes, at the broker where it is attached as a publisher: that of its
+    session, or the one that its session's broker hands its publications to.
+
+    `say` takes what the client is to be told."""
+
+    def __init__(
+        self,
+        id: str,
+        incarnation: int,
+        attachment: int,
+        options: BrokerOptions,
+        say: Callable[[ToPublisher], None],
+        hold_timer: str,
+    ) -> None:
+        self.id = id
+        self.incarnation = incarnation
+        self.attachment = attachment
+        self.say = say
+        self.hold_timer = hold_timer
+        """Key of the timer that ends the wait of `held`."""
+        self.follows = False
+        self.live = True
+        """Not ended, and not on its way to another broker."""
+        self._options = options
+
+        self.advertisements: dict[str, Filter] = {}
+        self.unsettled_advertisements: set[str] = set()
+        self.held: deque[Batch] = deque()
+        self.held_events = 0
+        self.arriving: deque[ClientPublished] | None = None
+        """What a publisher has sent that is still on its way here from another broker; it is
+        looked at once the move has settled. None: it has arrived."""
+        self.departed = False
+        """The publisher has attached itself elsewhere; nothing more is taken from it."""
+        self.persisting = 0
+        """Batches that are being brought to stable storage."""
+        self.reading_held = False
+        self._topics_advertised: set[str | bytes] = set()
+        """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
+        that ends."""
+        self._topics: list[str] = []
+        """Topics advertised for the client."""
+
+    def must_wait(self, network_congested: bool) -> bool:
+        """Whether the client is not to be read from for now; the broker of its session knows
+        whether the network is congested."""
+        waiting = self.held_events + len(self.arriving or ())
+        return waiting > self._options.hold_events_max
+
+    def unadvertised(self, batch: Batch) -> list[str]:
+        """Topics of the batch that lie within none of the client's advertisements."""
+        known = self._topics_advertised
+        topics = batch.bodies.topics()
+        if known.issuperset(topics):
+            return []
+        if len(known) > TOPICS_REMEMBERED_MAX:
+            known.clear()
+        unknown: list[str] = []
+        for key in topics:
+            if key not in known:
+                known.add(key)
+                topic = key if isinstance(key, str) else key.decode()
+                wanted = topic_is(topic)
+                if not any(intersects(f, wanted) for f in self.advertisements.values()):
+                    unknown.append(topic)
+        return unknown
+
+    def widen(self, topics: list[str]) -> tuple[dict[str, Filter], list[str]]:
+        """Advertise for the client so that `topics` are included: what to say, what to end."""
+        self._topics.extend(topics)
+        if len(self._topics) <= self._options.advertise_topics_max:
+            return {f"topic:{topic}": topic_is(topic) for topic in topics}, []
+        prefix = common_levels(self._topics)
+        filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
+        ended = [name for name in self.advertisements if name.startswith("topic:")]
+        return {f"topic:{prefix}/#": filter}, ended
+
+    def at_rest(self) -> bool:
+        """Whether all that was published is accepted and on its way, and all that was advertised
+        is known everywhere."""
+        return not (self.persisting or self.unsettled_advertisements or self.held)
+
+    def advertisement_ended(self) -> None:
+        self._topics_advertised.clear()
+
+
+class Session(Publisher):
     """One client's session. `hand_over` takes the session, a batch, its quality of service and
     the number of its first event (0 at QoS 0)."""
 
@@ -61,13 +154,18 @@ class Session:
         counts: bool,
         options: BrokerOptions,
         hand_over: Callable[[Session, Batch, int, int], None],
+        say: Callable[[ToPublisher], None],
+        attachment: int = 0,
+        follows: bool = False,
     ) -> None:
-        self.id = id
-        self.incarnation = incarnation
+        super().__init__(id, incarnation, attachment, options, say, f"hold:{id}")
         self.counts = counts
+        self.follows = follows
         self._window = window
-        self._options = options
         self._hand_over = hand_over
+        self.next_counter = 1
+        self.tether: Tether | None = None
+        """What stands for the client as a publisher, once it may be attached elsewhere."""
 
         self.subscriptions: dict[str, LocalSubscription] = {}
         self.revisions = 0
@@ -79,17 +177,16 @@ class Session:
         self._waiting_events = 0
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-        self.next_counter = 1
-        self.advertisements: dict[str, Filter] = {}
-        self.unsettled_advertisements: set[str] = set()
-        self.held: deque[Batch] = deque()
-        self.held_events = 0
-        self.reading_held = False
-        self._topics_advertised: set[str | bytes] = set()
-        """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
-        that ends."""
-        self._topics: list[str] = []
-        """Topics advertised for the client."""
+    def must_wait(self, network_congested: bool) -> bool:
+        tether = self.tether
+        return (
+            network_congested
+            or super().must_wait(network_congested)
+            or (
+                tether is not None
+                and (tether.held or tether.kept_events > self._options.hold_events_max)
+            )
+        )
 
     # Outbound ------------------------------------------------------------------------------
 
@@ -164,39 +261,6 @@ class Session:
         self.waiting.append((batch, qos))
         self._waiting_events += len(batch)
         return True
-
-    # Inbound -------------------------------------------------------------------------------
-
-    def unadvertised(self, batch: Batch) -> list[str]:
-        """Topics of the batch that lie within none of the client's advertisements."""
-        known = self._topics_advertised
-        topics = batch.bodies.topics()
-        if known.issuperset(topics):
-            return []
-        if len(known) > TOPICS_REMEMBERED_MAX:
-            known.clear()
-        unknown: list[str] = []
-        for key in topics:
-            if key not in known:
-                known.add(key)
-                topic = key if isinstance(key, str) else key.decode()
-                wanted = topic_is(topic)
-                if not any(intersects(f, wanted) for f in self.advertisements.values()):
-                    unknown.append(topic)
-        return unknown
-
-    def widen(self, topics: list[str]) -> tuple[dict[str, Filter], list[str]]:
-        """Advertise for the client so that `topics` are included: what to say, what to end."""
-        self._topics.extend(topics)
-        if len(self._topics) <= self._options.advertise_topics_max:
-            return {f"topic:{topic}": topic_is(topic) for topic in topics}, []
-        prefix = common_levels(self._topics)
-        filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
-        ended = [name for name in self.advertisements if name.startswith("topic:")]
-        return {f"topic:{prefix}/#": filter}, ended
-
-    def advertisement_ended(self) -> None:
-        self._topics_advertised.clear()
 
 
 def topic_is(topic: str) -> Filter:

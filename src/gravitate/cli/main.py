@@ -15,14 +15,18 @@ from typing import Annotated
 import typer
 
 from gravitate.cli import (
+    apply,
     bench,
     brokers,
     clients,
     demo,
     evaluate,
     ingest,
+    moves,
     networks,
+    plan,
     report,
+    reproduce,
     simulate,
     workload,
 )
@@ -50,6 +54,12 @@ app.command()(ingest.ingest)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.match)
 app.command()(report.report)
+app.add_typer(plan.app, name="plan")
+app.command()(apply.apply)
+app.command()(plan.verify)
+app.command()(moves.moves)
+app.command()(moves.explain)
+app.command()(reproduce.reproduce)
 app.command()(bench.bench)
 app.add_typer(networks.app, name="network")
 

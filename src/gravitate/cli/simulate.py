@@ -30,6 +30,15 @@ def simulate(
         typer.Option(help="Replaces the scenario's seed; the first random world.", min=0),
     ] = None,
     processes: Annotated[int, typer.Option(help="For random worlds.", min=1)] = 2,
+    migrations: Annotated[
+        bool, typer.Option("--migrations", help="Relocate publishers in random worlds.")
+    ] = False,
+    mechanisms: Annotated[
+        bool, typer.Option("--mechanisms", help="Let brokers relocate publishers in them.")
+    ] = False,
+    faults: Annotated[
+        bool, typer.Option("--faults/--no-faults", help="Whether things go wrong in random worlds.")
+    ] = True,
     trace: Trace = None,
     sampling: Sampling = 1.0,
     checks: Annotated[
@@ -45,7 +54,8 @@ def simulate(
     if random and trace is not None:
         raise InputError("random worlds are not traced: give --trace with a scenario")
     if random:
-        _random_worlds(random, 1 if seed is None else seed, processes, json)
+        first = 1 if seed is None else seed
+        _random_worlds(random, first, processes, migrations, mechanisms, faults, json)
     else:
         _scenario(str(scenario), seed, trace, sampling, checks, json)
 
@@ -132,6 +142,11 @@ def _show(result: RunResult) -> None:
             ("broker rate, most (msgs/s)", metrics.broker_rate_msgs_per_s_max),
             ("pure forwarders", metrics.pure_forwarders),
             ("yield", f"{100 * metrics.yield_share:.1f} %"),
+            *(
+                [("mechanism messages", metrics.mechanism_messages)]
+                if metrics.mechanism_messages
+                else []
+            ),
             ("broker steps", result.steps),
             ("simulated (s)", result.simulated_s),
         ],
@@ -141,7 +156,15 @@ def _show(result: RunResult) -> None:
         output.say(sentence)
 
 
-def _random_worlds(count: int, seed: int, processes: int, json: bool) -> None:
+def _random_worlds(
+    count: int,
+    seed: int,
+    processes: int,
+    migrations: bool,
+    mechanisms: bool,
+    faults: bool,
+    json: bool,
+) -> None:
     from gravitate.simulate.random_worlds import WorldOutcome, run_worlds
 
     done = 0
@@ -154,7 +177,15 @@ def _random_worlds(count: int, seed: int, processes: int, json: bool) -> None:
             if outcome.violations:
                 output.say(outcome.report())
 
-        outcomes = run_worlds(count, seed, processes, played)
+        outcomes = run_worlds(
+            count,
+            seed,
+            processes,
+            played,
+            faults=faults,
+            migrations=migrations,
+            mechanisms=mechanisms,
+        )
     failed = [outcome for outcome in outcomes if outcome.violations]
     facts: dict[str, object] = {
         "worlds": len(outcomes),
@@ -162,6 +193,7 @@ def _random_worlds(count: int, seed: int, processes: int, json: bool) -> None:
         "brokers": sum(outcome.brokers for outcome in outcomes),
         "clients": sum(outcome.clients for outcome in outcomes),
         "faults": sum(outcome.faults for outcome in outcomes),
+        "publishers moved": sum(outcome.moves for outcome in outcomes),
         "published": sum(outcome.published for outcome in outcomes),
         "delivered": sum(outcome.delivered for outcome in outcomes),
         "steps": sum(outcome.steps for outcome in outcomes),

@@ -1,31 +1,31 @@
 """`Client`: publish, subscribe and advertise, over connections that come and go.
 
-A client connects, and connects again with growing pauses when it loses its broker; then it says
-everything it still means (subscriptions, advertisements) and sends again what was not
-acknowledged, under the counters it had. It marks itself in CONNECT (see `wire.mqtt.control`), so
-that the network knows its events by their ids.
+On each connection a client says everything it still means (subscriptions, advertisements) and
+sends again what was not acknowledged, under the counters it had. It marks itself in CONNECT (see
+`wire.mqtt.control`), so that the network knows its events by their ids. It connects again when it
+loses its broker, and goes to another when its broker asks for that; calls just wait meanwhile.
 
-Owns the reconnecting and who waits for what. Bytes are `connection`'s, numbers `outgoing`'s,
-received messages `messages`'.
+Owns who waits for what. Where it is connected is `keeping`'s, bytes `connection`'s, numbers
+`outgoing`'s, received messages `messages`'.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
-from gravitate.client.connection import Connection, dial
+from gravitate.client.connection import Connection
+from gravitate.client.keeping import Keeper, State
 from gravitate.client.messages import Message, Subscription, distribute
 from gravitate.client.outgoing import Outgoing
 from gravitate.client.requests import Advertisement, Requests
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.model.events import EventId, Value
+from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt.bodies import as_text
 from gravitate.wire.mqtt.codec import encode
 from gravitate.wire.mqtt.codes import V5, ReasonCode
@@ -40,25 +40,11 @@ from gravitate.wire.mqtt.packets import (
     Suback,
     Unsuback,
 )
-from gravitate.wire.mqtt.properties import Properties, Property
-
-logger = logging.getLogger("gravitate.client")
-
-FINAL_REFUSALS: Final = frozenset(
-    {
-        ReasonCode.SESSION_TAKEN_OVER,
-        ReasonCode.UNSUPPORTED_PROTOCOL_VERSION,
-        ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
-        ReasonCode.BAD_USER_NAME_OR_PASSWORD,
-        ReasonCode.NOT_AUTHORIZED,
-        ReasonCode.BANNED,
-        ReasonCode.BAD_AUTHENTICATION_METHOD,
-        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
-    }
-)
-"""Refusals after which connecting again would not help, or would harm."""
+from gravitate.wire.mqtt.properties import Properties, Property, user_properties
 
 TAIL_MAX: Final = 65_536
+TAIL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Publications that are kept until they are acknowledged, or until the client has moved."""
 QUEUE_HIGH: Final = 10_000
 QUEUE_LOW: Final = 2_500
 """A client is not read from while the application has this many messages still to take."""
@@ -81,50 +67,61 @@ class Client:
         retry_s_max: float = 5.0,
         username: str | None = None,
         password: bytes | None = None,
+        follow: bool = True,
+        move_s_max: float = 5.0,
     ) -> None:
-        self.host = host
-        self.port = port
         self.client_id = client_id or f"gravitate-{secrets.token_hex(8)}"
         self.incarnation = time.time_ns() // 1000
-        self.reconnects = 0
         self._keep_alive_s = keep_alive_s
-        self._retry_s = (retry_s_min, retry_s_max)
         self._username = username
         self._password = password
         self._outgoing = Outgoing()
         self._requests = Requests()
-        self._connection: Connection | None = None
-        self._connected = asyncio.Event()
         self._room = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
-        self._failure: GravitateError | None = None
+        self._keeper = Keeper(
+            self, self._outgoing, (host, port), follow, (retry_s_min, retry_s_max), move_s_max
+        )
         self._closed = False
         self._held = False
+        self._receive_maximum = 65535
+        self._packet_bytes_max = 0
 
     # --- life -----------------------------------------------------------------------------------
 
+    @property
+    def host(self) -> str:
+        """Of the broker it is connected to, or was last."""
+        return self._keeper.place[0]
+
+    @property
+    def port(self) -> int:
+        return self._keeper.place[1]
+
+    @property
+    def reconnects(self) -> int:
+        """How often it has connected again after its connection was lost."""
+        return self._keeper.reconnects
+
+    @property
+    def moves(self) -> int:
+        """How often it has gone to another broker because its own asked for that."""
+        return self._keeper.moves
+
     async def connect(self) -> None:
         """Connect; raises at once when that fails. From then on connections are renewed."""
-        if self._keeper is not None or self._closed:
-            raise LocalProtocolError("a client connects once; make a new one")
-        connection = await self._open()
-        self._keeper = asyncio.create_task(self._keep(connection))
+        await self._keeper.start()
 
     async def close(self, timeout_s: float = 5.0) -> None:
         """Wait until publications are acknowledged (so long at most), then disconnect."""
         if self._closed:
             return
-        waiting = self._outgoing.outcomes()
-        if waiting and self._failure is None and self._keeper is not None:
+        if self._keeper.running:
+            arriving = asyncio.create_task(self._keeper.at_home())
+            waiting: list[asyncio.Future[Any]] = [arriving, *self._outgoing.outcomes()]
             await asyncio.wait(waiting, timeout=timeout_s)
+            arriving.cancel()
         self._closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-        connection = self._connection
-        if connection is not None:
-            connection.close()
-            await asyncio.wait([connection.lost], timeout=timeout_s)
+        await self._keeper.stop(timeout_s)
         self._end(RemoteProtocolError("the client was closed"), failed=False)
 
     async def __aenter__(self) -> Client:
@@ -139,81 +136,34 @@ class Client:
     ) -> None:
         await self.close()
 
-    async def _open(self) -> Connection:
-        """One attempt: dial, shake hands, say what is still meant, send again."""
-        connection = await dial(self, self.host, self.port)
-        mark = ClientMark(self.incarnation, self._outgoing.first_counter)
-        properties: Properties = {Property.USER_PROPERTY: mark.user_properties()}
-        try:
-            await connection.greet(
-                Connect(
-                    self.client_id,
-                    keep_alive_s=self._keep_alive_s,
-                    username=self._username,
-                    password=self._password,
-                    properties=properties,
-                )
-            )
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
+    def introduction(self, attachment: int) -> Connect:
+        """CONNECT, with the mark. One that subscribes does not follow: its audience is here."""
+        follows = self._keeper.follow and not self._requests.subscriptions
+        mark = ClientMark(self.incarnation, self._outgoing.first_counter, attachment, follows)
+        return Connect(
+            self.client_id,
+            keep_alive_s=self._keep_alive_s,
+            username=self._username,
+            password=self._password,
+            properties={Property.USER_PROPERTY: mark.user_properties()},
+        )
+
+    def renewed(self) -> Iterable[bytes]:
         self._held = False
-        connection.write(b"".join((*self._requests.renewed(), *self._outgoing.frames())))
-        self._connected.set()
-        self._make_room()
-        return connection
+        return self._requests.renewed()
 
-    async def _keep(self, connection: Connection) -> None:
-        """Reconnect whenever the connection is lost, until told not to."""
-        try:
-            while True:
-                reason = await asyncio.shield(connection.lost)
-                self._connected.clear()
-                self._connection = None
-                logger.info("%s; connecting again", reason)
-                self._stop_at(reason)
-                connection = await self._retried()
-                self.reconnects += 1
-                logger.info("connected to %s:%d again", self.host, self.port)
-        except GravitateError as error:
-            self._end(error, failed=True)
+    def may_go_on(self) -> None:
+        self._room.set()
 
-    async def _retried(self) -> Connection:
-        pause_s, longest_s = self._retry_s
-        while True:
-            # Clients that lost one broker together do not come back all at once.
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
-            try:
-                return await self._open()
-            except RemoteProtocolError as error:
-                self._stop_at(error)
-            pause_s = min(2 * pause_s, longest_s)
-
-    def _stop_at(self, error: GravitateError) -> None:
-        if isinstance(error, MqttError) and error.reason_code in FINAL_REFUSALS:
-            raise error
+    def ended(self, error: GravitateError) -> None:
+        self._end(error, failed=True)
 
     def _end(self, error: GravitateError, failed: bool) -> None:
         """Nothing more will happen: tell everybody who waits."""
-        if failed:
-            self._failure = error
-        self._connected.set()
         self._room.set()
         for outcome in self._outgoing.outcomes():
             outcome.set_exception(error)
         self._requests.end(error, failed)
-
-    async def _ready(self) -> Connection:
-        """The connection, as soon as there is one."""
-        while True:
-            if self._failure is not None:
-                raise self._failure
-            if self._closed or (self._keeper is None and self._connection is None):
-                raise LocalProtocolError("the client is not connected")
-            if self._connection is not None:
-                return self._connection
-            await self._connected.wait()
 
     # --- publishing -----------------------------------------------------------------------------
 
@@ -226,13 +176,7 @@ class Client:
         properties: Properties | None = None,
     ) -> EventId:
         """Publish; at QoS 1 returns when the network has taken the event over."""
-        while True:
-            connection = await self._ready()
-            await connection.writable.wait()
-            if self._may_send(connection, qos):
-                break
-            self._room.clear()
-            await self._room.wait()
+        await self._sendable(qos)
         outcome = self.publish_nowait(topic, payload, attributes, qos, properties)
         return await outcome
 
@@ -247,8 +191,7 @@ class Client:
         """Publish without waiting: the future is done at once at QoS 0, acknowledged at QoS 1.
 
         Raises `LocalProtocolError` when there is no connection or too much under way."""
-        connection = self._connection
-        if connection is None or not self._may_send(connection, qos):
+        if not (self._keeper.takes and self._may_send(qos)):
             raise LocalProtocolError("no connection, or too many publications unacknowledged")
         if qos not in (0, 1):
             raise LocalProtocolError(f"cannot publish at QoS {qos}: 0 and 1 are offered")
@@ -264,26 +207,40 @@ class Client:
         content = payload.encode() if isinstance(payload, str) else payload
         number = self._outgoing.next_packet_id() if qos else 0
         frame = encode(Publish(topic, content, qos, number, properties=told), V5)
-        if connection.packet_bytes_max and len(frame) > connection.packet_bytes_max:
+        if self._packet_bytes_max and len(frame) > self._packet_bytes_max:
             raise LocalProtocolError(
-                f"a publication of {len(frame)} bytes, "
-                f"the broker takes {connection.packet_bytes_max}"
+                f"a publication of {len(frame)} bytes, the broker takes {self._packet_bytes_max}"
             )
         outcome: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
         counter = self._outgoing.sent(frame, qos, outcome if qos else None)
         if not qos:
             outcome.set_result(EventId(self.client_id, self.incarnation, counter))
-        connection.write(frame)
+        self._keeper.write(frame)
         return outcome
 
-    def _may_send(self, connection: Connection, qos: int) -> bool:
-        outgoing = self._outgoing
-        if len(outgoing) >= TAIL_MAX:
-            return False
-        return not qos or outgoing.unacknowledged < connection.receive_maximum
+    async def _sendable(self, qos: int) -> None:
+        """Until a publication may be made; one made while the client moves waits there."""
+        keeper = self._keeper
+        while True:
+            keeper.check()
+            connection = keeper.connection
+            if connection is not None and keeper.state is not State.PAUSED:
+                await connection.writable.wait()
+                if connection is not keeper.connection:
+                    continue
+            if keeper.takes and self._may_send(qos):
+                return
+            self._room.clear()
+            await self._room.wait()
 
-    def _make_room(self) -> None:
-        self._room.set()
+    def _may_send(self, qos: int) -> bool:
+        outgoing, connection = self._outgoing, self._keeper.connection
+        if connection is not None:
+            self._receive_maximum = connection.receive_maximum
+            self._packet_bytes_max = connection.packet_bytes_max
+        if len(outgoing) >= TAIL_MAX or outgoing.bytes >= TAIL_BYTES_MAX:
+            return False
+        return not qos or outgoing.unacknowledged < self._receive_maximum
 
     # --- subscribing and advertising ------------------------------------------------------------
 
@@ -298,7 +255,7 @@ class Client:
     ) -> Subscription:
         """Subscribe; returns when the broker has granted it. `Subscription.settled` waits for
         the whole network."""
-        connection = await self._ready()
+        connection = await self._keeper.ready()
         subscription = Subscription(topic_filter, where, qos, no_local, on_message, self._taken)
         packet, granted = self._requests.subscribe(subscription)
         connection.write(packet)
@@ -307,7 +264,7 @@ class Client:
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; what has arrived can still be taken from it."""
-        connection = await self._ready()
+        connection = await self._keeper.ready()
         packet, answered = self._requests.unsubscribe(subscription)
         connection.write(packet)
         await answered
@@ -317,7 +274,7 @@ class Client:
         self, topic_filter: str | None = None, where: str | None = None, name: str | None = None
     ) -> Advertisement:
         """Say what will be published; returns when the whole network knows."""
-        connection = await self._ready()
+        connection = await self._keeper.ready()
         advertisement = Advertisement.of(topic_filter, where, name)
         packet, settled = self._requests.advertise(advertisement)
         connection.write(packet)
@@ -326,17 +283,17 @@ class Client:
 
     async def unadvertise(self, advertisement: Advertisement) -> None:
         """What was advertised will not be published any more."""
-        connection = await self._ready()
+        connection = await self._keeper.ready()
         connection.write(self._requests.unadvertise(advertisement))
 
     # --- receiving ------------------------------------------------------------------------------
 
-    def received(self, packets: list[Packet]) -> None:
+    def received(self, connection: Connection, packets: list[Packet]) -> None:
         """Called by the connection with everything that one read delivered."""
         for packet in packets:
             match packet:
                 case Publish():
-                    self._arrived(packet)
+                    self._arrived(connection, packet)
                 case Puback():
                     self._acknowledged(packet)
                 case Suback():
@@ -351,19 +308,30 @@ class Client:
                     )
         self._balance()
 
-    def _arrived(self, packet: Publish) -> None:
+    def _arrived(self, connection: Connection, packet: Publish) -> None:
         if packet.topic.startswith(CONTROL_PREFIX):
-            self._requests.told(packet)
+            self._told(connection, packet)
             return
-        connection = self._connection
         acknowledge: Callable[[], None] | None = None
-        if packet.qos and connection is not None:
+        if packet.qos:
             answer = encode(Puback(packet.packet_id), V5)
 
             def acknowledge() -> None:
                 connection.write(answer)
 
         distribute(Message.of(packet), self._requests.subscriptions, acknowledge)
+
+    def _told(self, connection: Connection, packet: Publish) -> None:
+        match packet.topic:
+            case control.REDIRECT:
+                server = dict(user_properties(packet.properties)).get("server", "")
+                self._keeper.redirected(connection, server)
+            case control.STAY:
+                self._keeper.stayed(connection)
+            case control.ATTACHED:
+                self._keeper.attached(connection)
+            case _:
+                self._requests.told(packet)
 
     def _acknowledged(self, packet: Puback) -> None:
         sent = self._outgoing.acknowledge(packet.packet_id)
@@ -375,7 +343,7 @@ class Client:
                 sent.outcome.set_exception(MqttError(error, packet.reason))
             else:
                 sent.outcome.set_result(EventId(self.client_id, self.incarnation, sent.counter))
-        self._make_room()
+        self._room.set()
 
     def _taken(self) -> None:
         if self._held:
@@ -385,6 +353,7 @@ class Client:
         """Stop reading while the application is far behind, go on when it has caught up."""
         queued = max((s.queued for s in self._requests.subscriptions), default=0)
         hold = queued > (QUEUE_LOW if self._held else QUEUE_HIGH)
-        if hold != self._held and self._connection is not None:
+        connection = self._keeper.connection
+        if hold != self._held and connection is not None:
             self._held = hold
-            self._connection.hold_reading(hold)
+            connection.hold_reading(hold)

@@ -19,7 +19,7 @@ from gravitate.wire.mqtt.properties import Property, number, reason_text
 class Owner(Protocol):
     """What a connection reports to."""
 
-    def received(self, packets: list[Packet]) -> None: ...
+    def received(self, connection: Connection, packets: list[Packet]) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -34,6 +34,10 @@ class Connection(asyncio.Protocol):
         self._ping: asyncio.TimerHandle | None = None
         self._reason: GravitateError | None = None
         self.lost: asyncio.Future[GravitateError] = self._loop.create_future()
+        self.attached: asyncio.Future[None] = self._loop.create_future()
+        """Done when what is published here comes behind all that was published elsewhere."""
+        self.server_reference = ""
+        """Where the broker says that this client is expected instead."""
         self.writable = asyncio.Event()
         self.writable.set()
         self.receive_maximum = 65535
@@ -51,7 +55,11 @@ class Connection(asyncio.Protocol):
             for packet in packets:
                 if isinstance(packet, Disconnect):
                     self._reason = refusal("the broker disconnected", packet)
-            self._owner.received(packets)
+                    reference = packet.properties.get(Property.SERVER_REFERENCE, "")
+                    self.server_reference = str(reference)
+            self._owner.received(self, packets)
+            if packets and isinstance(packets[-1], Disconnect):
+                self._transport.close()
         except GravitateError as error:
             self.fail(error)
 

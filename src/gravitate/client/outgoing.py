@@ -3,7 +3,8 @@
 Every publication has a counter, consecutive over the life of the client. From the first
 publication of QoS 1 that is not acknowledged on, all of them are kept, those of QoS 0 too: after a
 reconnect they are sent again under the same counters, and the network recognises what it has seen
-already. Pure: knows neither sockets nor time.
+already. A client on its way to another broker *holds*: everything is kept, whatever its quality,
+until it is known to have arrived. Pure: knows neither sockets nor time.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Outgoing:
     def __init__(self) -> None:
         self.next_counter = 1
         self.unacknowledged = 0
+        self.holding = False
+        self.bytes = 0
+        """Of all that is kept."""
         self._next_sequence = 1
         self._tail: deque[Sent] = deque()
         self._by_packet_id: dict[int, Sent] = {}
@@ -59,11 +63,29 @@ class Outgoing:
             one = Sent(counter, frame, self.next_packet_id(), outcome)
             self._next_sequence += 1
             self._by_packet_id[one.packet_id] = one
-            self._tail.append(one)
+            self._keep(one)
             self.unacknowledged += 1
-        elif self._tail:
-            self._tail.append(Sent(counter, frame, 0, None))
+        elif self._tail or self.holding:
+            one = Sent(counter, frame, 0, None)
+            one.acknowledged = not self.holding
+            self._keep(one)
         return counter
+
+    def _keep(self, one: Sent) -> None:
+        self._tail.append(one)
+        self.bytes += len(one.frame)
+
+    def hold(self) -> None:
+        """From now on publications of QoS 0 are not forgotten once they are written."""
+        self.holding = True
+
+    def release(self) -> None:
+        """What was written is where it belongs."""
+        self.holding = False
+        for one in self._tail:
+            if not one.packet_id:
+                one.acknowledged = True
+        self._forget()
 
     def acknowledge(self, number: int) -> Sent | None:
         """The broker has a publication of QoS 1; None when it was not under way."""
@@ -72,14 +94,17 @@ class Outgoing:
             return None
         one.acknowledged = True
         self.unacknowledged -= 1
-        tail = self._tail
-        while tail and tail[0].acknowledged:
-            tail.popleft()
+        self._forget()
         return one
 
-    def frames(self) -> list[bytes]:
-        """What is to be sent again, in order."""
-        return [one.frame for one in self._tail]
+    def _forget(self) -> None:
+        tail = self._tail
+        while tail and tail[0].acknowledged:
+            self.bytes -= len(tail.popleft().frame)
+
+    def frames(self, after: int = 0) -> list[bytes]:
+        """What is to be sent (again), in order, behind the publication with counter `after`."""
+        return [one.frame for one in self._tail if one.counter > after]
 
     def outcomes(self) -> list[Outcome]:
         """Those who wait for an acknowledgement."""

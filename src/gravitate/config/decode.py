@@ -34,10 +34,15 @@ _KINDS: dict[Any, str] = {
 
 def decode(document: Document, kind: type[S]) -> S:
     """The document as a `kind`, or a `FileError` that names the line."""
+    return decode_part(document, kind)
+
+
+def decode_part(document: Document, kind: type[S], *root: str | int) -> S:
+    """What stands at the place `root` of the document as a `kind`."""
     try:
-        return msgspec.convert(document.data, kind)
+        return msgspec.convert(_value_at(document.data, root), kind)
     except msgspec.ValidationError as problem:
-        raise _explained(document, kind, str(problem)) from None
+        raise _explained(document, kind, str(problem), root) from None
 
 
 def unknown_key(
@@ -51,11 +56,12 @@ def unknown_key(
     return document.error(f"unknown key '{key}'{hint} ({listed})", *place, key)
 
 
-def _explained(document: Document, kind: Any, problem: str) -> FileError:
+def _explained(document: Document, kind: Any, problem: str, root: Place) -> FileError:
     found = _AT.match(problem)
     assert found is not None
-    place = _place(found["path"] or "")
-    wanted = _type_at(kind, place)
+    within = _place(found["path"] or "")
+    place = (*root, *within)
+    wanted = _type_at(kind, within)
     if unknown := _UNKNOWN.search(problem):
         return unknown_key(document, unknown[1], _keys(wanted), *place)
     if missing := _MISSING.search(problem):
@@ -95,7 +101,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _value_at(data: Any, place: Place) -> object:
+def _value_at(data: Any, place: Place) -> Any:
     for step in place:
         try:
             data = data[step]

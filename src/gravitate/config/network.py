@@ -3,7 +3,8 @@
 Owns what such a file may say: its structs, reading with validation, and writing. A `Network`
 that `load` returns is sound: ids are valid and unique, no port is used twice, the primary links
 join all brokers without a cycle. What is wrong is a `FileError` that names file and line. What
-mechanisms mean is not known here; which exist is told by the caller.
+mechanisms take is the business of `adapt.catalogue`, unless the caller names those it knows:
+then their parameters are left as they are.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from gravitate.config.decode import decode, unknown_key
+from gravitate.config.decode import decode, decode_part, unknown_key
 from gravitate.config.toml import Document, parse, read, render_key, render_value
+from gravitate.errors import FileError, InputError
 from gravitate.overlay import tree
 from gravitate.overlay.coordinates import latency_ms
 
@@ -64,21 +66,21 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mechanisms: dict[str, dict[str, Any]] = {}
 
 
-def load(path: str | Path, known_mechanisms: Collection[str] = ()) -> Network:
+def load(path: str | Path, known_mechanisms: Collection[str] | None = None) -> Network:
     """The network file at `path`, checked; a `FileError` names the line of what is wrong."""
     return from_document(read(path), known_mechanisms)
 
 
-def loads(text: str, path: str = "", known_mechanisms: Collection[str] = ()) -> Network:
+def loads(text: str, path: str = "", known_mechanisms: Collection[str] | None = None) -> Network:
     """The same from text; `path` is only used in errors."""
     return from_document(parse(text, path), known_mechanisms)
 
 
-def from_document(document: Document, known_mechanisms: Collection[str] = ()) -> Network:
+def from_document(document: Document, known_mechanisms: Collection[str] | None = None) -> Network:
     """The network that a TOML document describes.
 
     A link without a latency between brokers with coordinates has their distance as latency."""
-    _check_mechanisms(document, known_mechanisms)
+    check_mechanisms(document, known_mechanisms)
     network = decode(document, Network)
     _check_brokers(document, network)
     _check_ports(document, network)
@@ -128,18 +130,37 @@ def _rendered_fields(struct: msgspec.Struct) -> list[str]:
     return shown
 
 
-def _check_mechanisms(document: Document, known: Collection[str]) -> None:
+def check_mechanisms(document: Document, known: Collection[str] | None = None) -> None:
+    """Check the table `mechanisms` of a network or scenario file."""
     sections = document.data.get("mechanisms", {})
     if not isinstance(sections, dict):
         raise document.error("'mechanisms' must be a table: write [mechanisms.NAME]", "mechanisms")
+    if not sections:
+        return
+    # Compiled kernels come along with mechanisms, and most files name none.
+    from gravitate.adapt import catalogue
+
+    names = catalogue.KINDS if known is None else known
     for name, parameters in sections.items():
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "this version has none"
+        if name not in names:
+            listed = ", ".join(sorted(names)) or "none"
             raise document.error(
                 f"unknown mechanism '{name}' (known: {listed})", "mechanisms", name
             )
         if not isinstance(parameters, dict):
             raise unknown_key(document, name, (), "mechanisms")
+        if known is None:
+            try:
+                decode_part(document, catalogue.KINDS[name].settings, "mechanisms", name)
+            except FileError:
+                raise
+            except InputError as problem:
+                raise document.error(str(problem), "mechanisms", name) from None
+    if known is None:
+        try:
+            catalogue.check_together(sections)
+        except InputError as problem:
+            raise document.error(str(problem), "mechanisms", next(iter(sections))) from None
 
 
 def _check_brokers(document: Document, network: Network) -> None:

@@ -39,6 +39,9 @@ a condition that does not parse, a fault on a link that is not there.
     at_s = 3.0
     for_s = 1.5
 
+    [mechanisms.grape]              # optional; what moves publishers, see `adapt.catalogue`
+    prioritised = "load"
+
     [trace]                         # optional
     directory = "traces"
     sampling = 0.1
@@ -52,7 +55,7 @@ import math
 from collections import Counter
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -114,6 +117,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: tuple[Fault, ...] = ()
     service: ServiceTimes = ServiceTimes()
     trace: TraceOptions = TraceOptions()
+    mechanisms: dict[str, dict[str, Any]] = {}
+    """Instead of those of the network file."""
 
 
 def load(
@@ -165,6 +170,9 @@ def _expand(
     if duration_s is None:
         duration_s = scenario.duration_s
     network = _network(document, scenario.network, folder, seed)
+    if "mechanisms" in document.data:
+        network_file.check_mechanisms(document)
+        network = msgspec.structs.replace(network, mechanisms=scenario.mechanisms)
     brokers = [broker.id for broker in network.brokers]
     clients = list(scenario.clients)
     publications: list[Publication] = []

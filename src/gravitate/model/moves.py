@@ -27,11 +27,14 @@ class Rationale(msgspec.Struct, frozen=True):
 
 
 class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
+    """`path` are the brokers from `source` to `target`, both included."""
+
     id: str
     publisher: str
     source: str
     target: str
     why: Rationale
+    path: tuple[str, ...] = ()
 
 
 class ReassignSubscriber(msgspec.Struct, frozen=True, tag="reassign-subscriber"):

@@ -21,6 +21,7 @@ import msgspec
 from gravitate.broker.inputs import FrameReceived, Input, LinkClosed, LinkOpened
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
+    UNKNOWN_BROKER,
     WRONG_BROKER,
     WRONG_NETWORK,
     WRONG_VERSION,
@@ -38,7 +39,6 @@ HELLO_TIMEOUT_S: Final = 10.0
 OFFENCES_REMEMBERED: Final = 1024
 
 OWN_ID: Final = "own-id"
-UNKNOWN_BROKER: Final = "unknown-broker"
 WRONG_DIRECTION: Final = "wrong-direction"
 ID_IN_USE: Final = "id-in-use"
 
@@ -56,7 +56,10 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 class PeerLinks:
-    """All peer connections of one broker; `submit` takes what the broker is to be told."""
+    """All peer connections of one broker; `submit` takes what the broker is to be told.
+
+    `others` are the brokers of the network that are no neighbours: they are dialled when the broker
+    wants a link, and let in for it to decide."""
 
     def __init__(
         self,
@@ -64,10 +67,12 @@ class PeerLinks:
         broker_id: str,
         neighbours: Mapping[str, Neighbour],
         submit: Callable[[Input], None],
+        others: Mapping[str, Neighbour] | None = None,
     ) -> None:
         self._network = network
         self._broker_id = broker_id
         self._neighbours = dict(neighbours)
+        self._known = {**(others or {}), **neighbours}
         self._submit = submit
         self._connections: dict[int, PeerConnection] = {}
         self._greeted: dict[str, PeerConnection] = {}
@@ -93,7 +98,7 @@ class PeerLinks:
         if self._is_cut(peer):
             self._submit(LinkClosed(peer, 0))
             return
-        task = self._loop.create_task(self._dial(self._neighbours[peer]))
+        task = self._loop.create_task(self._dial(self._known[peer]))
         self._dials.add(task)
         task.add_done_callback(self._dials.discard)
 
@@ -166,7 +171,7 @@ class PeerLinks:
                 link.latency_s = self._latency_s(peer)
 
     def _latency_s(self, peer: str) -> float:
-        return self._neighbours[peer].latency_s + self._extra_latency_s.get(peer, 0.0)
+        return self._known[peer].latency_s + self._extra_latency_s.get(peer, 0.0)
 
     # --- dialling and accepting -----------------------------------------------------------------
 
@@ -245,12 +250,12 @@ class PeerLinks:
                 raise PeerError(
                     WRONG_BROKER, f"{connection.peer!r} was dialled, {claimed!r} answered"
                 )
-        elif claimed not in self._neighbours:
+        elif claimed not in self._known:
             known = ", ".join(map(repr, self._neighbours)) or "none"
             raise PeerError(
                 UNKNOWN_BROKER, f"broker {claimed!r} is no neighbour of this one (known: {known})"
             )
-        elif self._neighbours[claimed].dials:
+        elif self._known[claimed].dials:
             raise PeerError(WRONG_DIRECTION, f"on the link with {claimed!r} this side dials")
         if hello.incarnation <= 0:
             raise PeerError(HELLO_EXPECTED, f"incarnation {hello.incarnation}; it is positive")
@@ -267,7 +272,11 @@ class PeerLinks:
         self._say_once(connection, error.name, "refuses", str(error))
 
     def _say_once(self, connection: PeerConnection, name: str, verb: str, reason: str) -> None:
-        """Once per error, host and broker; a peer that insists is only counted."""
+        """Once per error, host and broker; a peer that insists is only counted. Links with others
+        than neighbours come and go."""
+        if connection.peer and connection.peer not in self._neighbours:
+            logger.debug("%s %s %s: %s", self._broker_id, verb, connection.peer, reason)
+            return
         peer = connection.peer or connection.claimed or "a stranger"
         offence = (name, connection.origin.rpartition(":")[0], peer)
         seen = self._offences.get(offence, 0)

@@ -12,12 +12,15 @@ from types import TracebackType
 
 import msgspec
 
+from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
+from gravitate.config.distances import distance_ms
 from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.serve.http import serve_status
 from gravitate.serve.links import Neighbour
+from gravitate.serve.move_pages import MovePages
 from gravitate.serve.mqtt import serve_mqtt
 from gravitate.serve.node import Node
 from gravitate.serve.ports import free_ports
@@ -58,6 +61,24 @@ def neighbours_of(
     return neighbours
 
 
+def others_of(
+    network: Network, broker_id: str, emulate_latency: bool = False
+) -> dict[str, Neighbour]:
+    """The brokers that are no neighbours of this one; of two, the smaller id dials."""
+    neighbours = neighbours_of(network, broker_id)
+    return {
+        spec.id: Neighbour(
+            spec.id,
+            spec.address.host,
+            spec.address.peer,
+            broker_id < spec.id,
+            distance_ms(network, broker_id, spec.id) / 1000 if emulate_latency else 0.0,
+        )
+        for spec in network.brokers
+        if spec.id != broker_id and spec.id not in neighbours and spec.address.peer
+    }
+
+
 async def start_node(
     network: Network,
     broker_id: str,
@@ -70,7 +91,22 @@ async def start_node(
     spec = broker_spec(network, broker_id)
     options = msgspec.structs.replace(options or BrokerOptions(), network=network.name)
     neighbours = neighbours_of(network, broker_id, emulate_latency)
-    node = Node(broker_id, neighbours, options, observers, network.routing, network.forwarding)
+    mqtt_addresses = {
+        spec.id: (spec.address.host, spec.address.mqtt)
+        for spec in network.brokers
+        if spec.address.mqtt
+    }
+    node = Node(
+        broker_id,
+        neighbours,
+        options,
+        observers,
+        network.routing,
+        network.forwarding,
+        mqtt_addresses=mqtt_addresses,
+        others=others_of(network, broker_id, emulate_latency),
+        mechanisms=mechanisms(network.mechanisms),
+    )
     address = spec.address
     try:
         if address.peer:
@@ -82,7 +118,12 @@ async def start_node(
                 )
             )
         if address.http:
-            node.doors.append(await serve_status(node.status, address.host, address.http))
+            moves = MovePages(network, broker_id, node.moves, node.submit, node.now)
+            node.doors.append(
+                await serve_status(
+                    node.status, address.host, address.http, moves.answer, node.attached
+                )
+            )
     except OSError as error:
         await node.close()
         raise InputError(

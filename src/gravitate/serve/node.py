@@ -1,6 +1,6 @@
 """One broker on sockets: the driver of a broker core.
 
-Owns the clock, the timers, the batching of inputs and the carrying out of effects. Everything
+Owns the clock, the batching of inputs and the carrying out of effects. Everything
 submitted during one iteration of the event loop is handed to the core together, the first read
 after a quiet moment excepted (`hurry`); what comes back is buffered per connection and written
 once. Does not know frames (`links` moves them) nor MQTT (the front door attaches its connections
@@ -21,9 +21,11 @@ from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import (
+    MOVED,
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
+    Attached,
     CloseLink,
     CloseSession,
     Deliver,
@@ -31,6 +33,7 @@ from gravitate.broker.effects import (
     HoldReading,
     OpenLink,
     Persist,
+    Redirect,
     Send,
     SetTimer,
     Stopped,
@@ -39,11 +42,14 @@ from gravitate.broker.effects import (
 )
 from gravitate.broker.inputs import Input, Persisted, StopRequested, TimerFired
 from gravitate.broker.links import Link
+from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.serve.links import Neighbour, PeerLinks
+from gravitate.serve.moves import MoveRegister
 from gravitate.serve.status import LinkStatus, NodeStatus
+from gravitate.serve.timers import Timers
 
 logger = logging.getLogger("gravitate.node")
 
@@ -63,6 +69,20 @@ class ClientConnection(Protocol):
     def advertisement_settled(self, name: str) -> None: ...
 
     def hold_reading(self, hold: bool) -> None: ...
+
+    def redirect(self, target: str, host: str, port: int) -> None:
+        """The client is to publish at broker `target`, which takes clients at this address."""
+        ...
+
+    def stay(self) -> None:
+        """The client is to go on here after all."""
+        ...
+
+    def attached(self) -> None: ...
+
+    def moved(self, target: str, host: str, port: int) -> None:
+        """The session has ended; the client is expected at broker `target`."""
+        ...
 
     def close(self, reason: str) -> None: ...
 
@@ -93,20 +113,27 @@ class Node:
         routing: str = "content",
         forwarding: str = "S0",
         incarnation: int | None = None,
+        mqtt_addresses: Mapping[str, tuple[str, int]] | None = None,
+        others: Mapping[str, Neighbour] | None = None,
+        mechanisms: Sequence[Mechanism] = (),
     ) -> None:
         self.broker_id = broker_id
         self.options = options or BrokerOptions()
         self.incarnation = incarnation or microseconds_now()
+        self._mqtt_addresses = dict(mqtt_addresses or {})
         self.broker = Broker(
             broker_id,
             self.incarnation,
             {peer: neighbour.dials for peer, neighbour in neighbours.items()},
             options=self.options,
+            mechanisms=mechanisms,
             observers=tuple(observers),
             routing=routing,
             forwarding=forwarding,
         )
-        self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit)
+        self.moves = MoveRegister(broker_id)
+        self.broker.watch_moves(self.moves.stepped)
+        self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit, others)
         self.doors: list[Door] = []
         self.failure: BaseException | None = None
         self.inputs_handled = 0
@@ -122,7 +149,7 @@ class Node:
         self._ended = False
         self._clients: dict[str, ClientConnection] = {}
         self._detached: set[str] = set()
-        self._timers: dict[str, _Timer] = {}
+        self._timers = Timers(self.now, lambda key: self.submit(TimerFired(key)))
         self._last_incarnation = 0
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
@@ -149,9 +176,7 @@ class Node:
     async def close(self) -> None:
         """Let go of every socket and timer at once."""
         self._ended = True
-        for timer in self._timers.values():
-            timer.handle.cancel()
-        self._timers.clear()
+        self._timers.cancel()
         doors, self.doors = self.doors, []
         for door in doors:
             await door.close()
@@ -211,6 +236,12 @@ class Node:
     @property
     def sessions(self) -> int:
         return len(self._clients)
+
+    def attached(self) -> list[str]:
+        """The ids of all clients that are attached to this broker, wherever they are connected."""
+        sessions = self.broker.clients.sessions.values()
+        here = {session.id for session in sessions if session.tether is None}
+        return sorted(here | {publisher.id for publisher in self.broker.tethered})
 
     def status(self) -> NodeStatus:
         """What this node tells about itself at this moment."""
@@ -304,7 +335,7 @@ class Node:
                 case Send():
                     self.links.send(effect.connection, effect.frame)
                 case SetTimer():
-                    self._set_timer(effect.key, effect.at)
+                    self._timers.set(effect.key, effect.at)
                 case OpenLink():
                     self.links.open(effect.peer)
                 case CloseLink():
@@ -320,64 +351,44 @@ class Node:
                 case _:
                     client = clients.get(effect.session)
                     if client is not None:
-                        _tell(client, effect)
+                        self._tell(client, effect)
                         touched[client] = None
         if self.links.touched:
             self.links.flush()
         for client in touched:
             client.flush()
 
-    # --- timers ---------------------------------------------------------------------------------
-
-    def _set_timer(self, key: str, at: float) -> None:
-        timer = self._timers.get(key)
-        if timer is not None:
-            timer.at = at
-            if timer.armed_for <= at:
-                # It fires too early and is then armed again: cheaper than cancelling each time.
-                return
-            timer.handle.cancel()
-        else:
-            timer = self._timers[key] = _Timer(at)
-        self._arm(key, timer)
-
-    def _arm(self, key: str, timer: _Timer) -> None:
-        timer.armed_for = timer.at
-        timer.handle = self._loop.call_later(max(0.0, timer.at - self.now()), self._fire, key)
-
-    def _fire(self, key: str) -> None:
-        timer = self._timers[key]
-        # Put off meanwhile, or early because the loop's clock ticks in milliseconds.
-        if timer.at > self.now() + 0.0005:
-            self._arm(key, timer)
-            return
-        del self._timers[key]
-        self.submit(TimerFired(key))
-
-
-class _Timer:
-    """When a timer is wanted, and when the loop will look at it (never later)."""
-
-    __slots__ = ("armed_for", "at", "handle")
-
-    handle: asyncio.TimerHandle
-
-    def __init__(self, at: float) -> None:
-        self.at = at
-        self.armed_for = at
-
-
-def _tell(
-    client: ClientConnection,
-    effect: SubscriptionSettled | AdvertisementSettled | HoldReading | CloseSession,
-) -> None:
-    match effect:
-        case SubscriptionSettled():
-            client.subscription_settled(effect.name)
-        case AdvertisementSettled():
-            client.advertisement_settled(effect.name)
-        case HoldReading():
-            client.hold_reading(effect.hold)
-        case CloseSession(reason=reason) if reason != TAKEN_OVER:
-            # The connection that was taken over was told when the new one was attached.
-            client.close(reason)
+    def _tell(
+        self,
+        client: ClientConnection,
+        effect: SubscriptionSettled
+        | AdvertisementSettled
+        | HoldReading
+        | Redirect
+        | Attached
+        | CloseSession,
+    ) -> None:
+        match effect:
+            case SubscriptionSettled():
+                client.subscription_settled(effect.name)
+            case AdvertisementSettled():
+                client.advertisement_settled(effect.name)
+            case HoldReading():
+                client.hold_reading(effect.hold)
+            case Attached():
+                client.attached()
+            case Redirect(target=target) if target == self.broker_id:
+                client.stay()
+            case Redirect(target=target):
+                if target in self._mqtt_addresses:
+                    client.redirect(target, *self._mqtt_addresses[target])
+                else:
+                    # It is not told, does not pause, and stays.
+                    logger.warning("%s knows no MQTT address of %s", self.broker_id, target)
+            case CloseSession(reason=reason) if (
+                reason == MOVED and effect.target in self._mqtt_addresses
+            ):
+                client.moved(effect.target, *self._mqtt_addresses[effect.target])
+            case CloseSession(reason=reason) if reason != TAKEN_OVER:
+                # The connection that was taken over was told when the new one was attached.
+                client.close(reason)

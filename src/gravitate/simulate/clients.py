@@ -6,6 +6,9 @@ until they are accepted; a client that counts its own sends them again under the
 that nobody can tell; one that does not publishes them anew. It also checks what only a client
 can see: consecutive sequence numbers and its own window.
 
+One that follows goes where its broker sends it: it keeps what it publishes to itself, says that it
+has paused, connects there when its session is closed, and goes back when it does not get through.
+
 It does not know what it is owed: that is the business of the checkers.
 """
 
@@ -21,6 +24,8 @@ from gravitate.model.filters import Filter
 from gravitate.simulate.world import World
 
 OnReceived = Callable[["Client", Batch], None]
+OnAccepted = Callable[["Client", int], None]
+"""Told the number, as the client counts, of a publication that was accepted."""
 
 
 class Client:
@@ -37,7 +42,10 @@ class Client:
         window: int = 65535,
         acknowledge_after_s: float = 0.01,
         reconnect_s: float = 0.1,
+        follows: bool = False,
+        arrive_s_max: float = 5.0,
         on_received: OnReceived | None = None,
+        on_accepted: OnAccepted | None = None,
     ) -> None:
         self.world = world
         self.id = client_id
@@ -47,12 +55,25 @@ class Client:
         self.window = window
         self.acknowledge_after_s = acknowledge_after_s
         self.reconnect_s = reconnect_s
+        self.follows = follows and counts
+        self.arrive_s_max = arrive_s_max
         self.on_received = on_received
+        self.on_accepted = on_accepted
         self.incarnation = 1 if counts else 0
         self.subscriptions: dict[str, i.ClientSubscribed] = {}
         self.advertisements: dict[str, i.ClientAdvertised] = {}
         self.unaccepted: deque[tuple[int, Event]] = deque()
         """Own publications at QoS 1, with their counters, that nobody has accepted yet."""
+        self.attachments = 0
+        """Connections of this incarnation so far."""
+        self.paused: list[tuple[int, Event]] | None = None
+        """What it publishes at QoS 0 while it moves; None: it is not moving."""
+        self.silent = False
+        """It has said that it publishes nothing more on this connection."""
+        self._said = 0
+        """The last it published before it said so."""
+        self.came_from = ""
+        """Where it goes back to when it does not arrive; empty: it has arrived."""
         self.published = 0
         self.received = 0
         """Events received over all sessions."""
@@ -65,6 +86,8 @@ class Client:
     def connect(self) -> None:
         """Open a session, or one that takes over from the one that is open."""
         self.wants_connection = True
+        self.silent = False
+        self.attachments += 1
         if not self.counts:
             self.incarnation += 1
         resent = list(self.unaccepted)
@@ -75,12 +98,15 @@ class Client:
             connection.submit(subscription)
         for advertisement in self.advertisements.values():
             connection.submit(advertisement)
-        for counter, event in resent:
-            if self.counts:
+        if self.counts:
+            again = [(counter, event, 1) for counter, event in resent]
+            again += [(counter, event, 0) for counter, event in self.paused or ()]
+            for counter, event, qos in sorted(again, key=lambda item: item[0]):
                 connection.submit(
-                    i.ClientPublished(self.id, PlainBodies((event,)), 1, first_counter=counter)
+                    i.ClientPublished(self.id, PlainBodies((event,)), qos, first_counter=counter)
                 )
-            else:
+        else:
+            for _, event in resent:
                 self.publish((event,), qos=1)
 
     def disconnect(self) -> None:
@@ -110,17 +136,21 @@ class Client:
 
     def publish(self, events: Sequence[Event], qos: int = 0) -> None:
         """Publish now. While disconnected, QoS 0 is lost and QoS 1 waits for the next session."""
-        if self.connection is None and qos == 0:
+        if self.connection is None and qos == 0 and self.paused is None:
             return
         first_counter = self.published + 1
         self.published += len(events)
         if qos == 1:
             self.unaccepted.extend(enumerate(events, first_counter))
-        self._submit(
-            i.ClientPublished(
-                self.id, PlainBodies(events), qos, first_counter if self.counts else None
-            )
+        item = i.ClientPublished(
+            self.id, PlainBodies(events), qos, first_counter if self.counts else None
         )
+        if self.paused is not None:
+            if qos == 0:
+                self.paused.extend(enumerate(events, first_counter))
+            if self.silent:
+                return
+        self._submit(item)
 
     def _submit(self, item: i.Input) -> None:
         if self.connection is not None:
@@ -133,9 +163,56 @@ class Client:
         if self.on_received is not None:
             self.on_received(self, batch)
 
+    def redirected(self, target: str) -> None:
+        """Its broker wants it to publish elsewhere, or (being the target itself) here."""
+        assert self.connection is not None
+        if target != self.broker:
+            if self.paused is None:
+                self.paused = []
+            self.silent = True
+            self._said = self.published
+            self.connection.submit(i.ClientPaused(self.id))
+        elif self.silent and self.paused is not None:
+            self.silent = False
+            waiting, self.paused = self.paused, None
+            again = [(counter, event, 0) for counter, event in waiting]
+            again += [(counter, event, 1) for counter, event in self.unaccepted]
+            for counter, event, qos in sorted(again, key=lambda item: item[0]):
+                if counter > self._said:
+                    self.connection.submit(
+                        i.ClientPublished(
+                            self.id, PlainBodies((event,)), qos, first_counter=counter
+                        )
+                    )
+
+    def moved(self, target: str) -> None:
+        """Its session is over, and it is expected at `target`."""
+        self.came_from, self.broker = self.broker, target
+        if self.paused is None:
+            self.paused = []
+        self.connect()
+        self.world.scheduler.after(self.arrive_s_max, self._give_up, self.connection)
+
+    def attached(self) -> None:
+        """It has arrived: what it has sent will be looked at."""
+        self.paused = None
+        self.came_from = ""
+
+    def _give_up(self, connection: Connection) -> None:
+        """It has not arrived in time: go back."""
+        if self.connection is connection and self.came_from:
+            connection.submit(i.ClientDisconnected(self.id))
+            self._go_back()
+            self.connect()
+
+    def _go_back(self) -> None:
+        if self.came_from:
+            self.broker, self.came_from = self.came_from, ""
+
     def lost_connection(self) -> None:
         """Called when the broker closed the session; try again later."""
         self.connection = None
+        self._go_back()
         self.world.scheduler.after(self.reconnect_s, self._reconnect, None)
 
     def _reconnect(self, _: None) -> None:
@@ -146,7 +223,9 @@ class Client:
 class Connection:
     """One session of a client, from the client's side. One that is left says nothing more."""
 
-    __slots__ = ("_acknowledging", "attachment", "client", "last_sequence", "settled", "unread")
+    __slots__ = (
+        "_acknowledging", "attachment", "broker", "client", "last_sequence", "settled", "unread",
+    )  # fmt: skip
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -156,12 +235,19 @@ class Connection:
         self._acknowledging = False
         self.settled: set[str] = set()
         """Names of the subscriptions that must be served."""
-        connected = i.ClientConnected(client.id, client.incarnation, client.window, client.counts)
+        connected = i.ClientConnected(
+            client.id,
+            client.incarnation,
+            client.window,
+            client.counts,
+            client.attachments if client.counts else 0,
+            client.follows,
+        )
+        self.broker = client.broker
         self.attachment = client.world.attach(self, connected, client.broker, client.latency_s)
 
     def submit(self, item: i.Input) -> None:
-        client = self.client
-        client.world.submit(self.attachment, client.broker, item)
+        self.client.world.submit(self.attachment, self.broker, item)
 
     def on_delivered(self, effect: e.Deliver) -> None:
         client = self.client
@@ -203,11 +289,25 @@ class Connection:
             )
             count = len(client.unaccepted)
         for _ in range(count):
-            client.unaccepted.popleft()
+            counter, _event = client.unaccepted.popleft()
+            if client.on_accepted is not None:
+                client.on_accepted(client, counter)
 
     def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
         if isinstance(effect, e.SubscriptionSettled):
             self.settled.add(effect.name)
+
+    def on_redirected(self, target: str) -> None:
+        if self.client.connection is self:
+            self.client.redirected(target)
+
+    def on_moved(self, target: str) -> None:
+        if self.client.connection is self:
+            self.client.moved(target)
+
+    def on_attached(self, _: None) -> None:
+        if self.client.connection is self:
+            self.client.attached()
 
     def on_closed(self, reason: str) -> None:
         if self.client.connection is self:

@@ -6,28 +6,40 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
-What is left out, because nothing promises it: a publisher never changes its broker (that is what
-relocation is for), and publishes only what it advertised, or leaves advertising to its broker.
+With migrations, publishers are sent to other brokers while all this goes on; with mechanisms,
+brokers do so themselves, on what they trace, with thresholds so low that they do it all the time
+(`MECHANISMS`). None changes its
+broker by itself, because nothing promises that to go well. A publisher publishes only what it
+advertised, or leaves advertising to its broker.
 """
 
 from __future__ import annotations
 
 import random
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from gravitate.broker.core import Broker
+from gravitate.broker.links import Role
+from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.relocation import LEASE_S
+from gravitate.broker.tethers import State as TetherState
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
+from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 from gravitate.overlay import shapes
+from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
+from gravitate.simulate.checkers.entries import EntryChecker
 from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.oracle import ScanOracle
 from gravitate.simulate.checkers.tables import check_tables
@@ -42,6 +54,38 @@ from gravitate.simulate.world import World
 PHASES = 4
 PHASE_S = 4.0
 
+MECHANISMS: tuple[dict[str, dict[str, Any]], ...] = (
+    {
+        "grape": {
+            "prioritised": "load",
+            "session_publications": 3,
+            "session_s_max": 2.0,
+            "answer_s_max": 1.0,
+            "confirmations": 1,
+            "pause_s": 0.1,
+        }
+    },
+    {
+        "grape": {
+            "session_publications": 2,
+            "margin_percent": 0.0,
+            "session_s_max": 2.0,
+            "answer_s_max": 0.3,
+        }
+    },
+    {
+        "pop": {
+            "traces_min": 2,
+            "answer_s_max": 1.0,
+            "profile_s_max": 3.0,
+            "confirmations": 1,
+            "pause_s": 0.1,
+        }
+    },
+    {"pop": {"traces_min": 1, "answer_s_max": 0.2, "profile_s_max": 3.0, "pause_s": 0.0}},
+)
+"""What is switched on, one of these in each world; all is over soon, as checkers demand."""
+
 
 class WorldOutcome(msgspec.Struct, frozen=True):
     """How one random world ended; no violations means that every checker was silent."""
@@ -54,6 +98,10 @@ class WorldOutcome(msgspec.Struct, frozen=True):
     delivered: int
     faults: int
     violations: tuple[str, ...] = ()
+    moves: int = 0
+    """Publishers relocated."""
+    options: str = ""
+    """What the world was made with, as the command line has it."""
 
     def report(self) -> str:
         """What to print about a world that failed."""
@@ -61,28 +109,41 @@ class WorldOutcome(msgspec.Struct, frozen=True):
         return (
             f"world {self.seed} ({self.brokers} brokers, {self.clients} clients, "
             f"{self.faults} faults) failed:\n{lines}\n"
-            f"replay: gravitate simulate --random 1 --seed {self.seed}"
+            f"replay: gravitate simulate --random 1 --seed {self.seed}{self.options}"
         )
 
 
 class RandomWorld:
     """One world. `run` plays it to its end."""
 
-    def __init__(self, seed: int, faults: bool = True) -> None:
+    def __init__(
+        self, seed: int, faults: bool = True, migrations: bool = False, mechanisms: bool = False
+    ) -> None:
         self.seed = seed
         self._with_faults = faults
+        self._with_migrations = migrations
+        self._with_mechanisms = mechanisms
+        self._moves = Moves()
         self._generator = generator = random.Random(f"world/{seed}")
         self.network = _network(generator)
+        if mechanisms:
+            chosen = MECHANISMS[seed % len(MECHANISMS)]
+            self.network = msgspec.structs.replace(self.network, mechanisms=chosen)
+        self._near = neighbours(
+            [broker.id for broker in self.network.brokers],
+            [link.between for link in self.network.links],
+        )
         self.violations = Violations()
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
+        self.entries = EntryChecker()
         loops = LoopChecker(self.violations)
         self._options = _options(generator)
         self.world = World(
             self.network,
             broker_factory(self.network, self._options, loops.started),
             service=_service(generator),
-            observers=(self.deliveries, loops),
+            observers=(self.deliveries, self.entries, loops, self._moves),
         )
         self.faults = 0
         self._names = 0
@@ -96,6 +157,10 @@ class RandomWorld:
             world.run(world.now + PHASE_S)
             self._heal()
             settle(world)
+            if any(self._departing()):
+                # Clients that left for good when they were told to go elsewhere.
+                world.run(world.now + LEASE_S)
+                settle(world)
             self._check()
             if self.violations:
                 break
@@ -111,11 +176,16 @@ class RandomWorld:
             published=self.deliveries.entered,
             delivered=self.deliveries.delivered,
             faults=self.faults,
+            moves=self._moves.outcomes[MoveOutcome.DONE],
+            options=" --migrations" * self._with_migrations
+            + " --mechanisms" * self._with_mechanisms
+            + " --no-faults" * (not self._with_faults),
             violations=tuple(self.violations.sentences),
         )
 
     def _client(self, number: int) -> Client:
         generator = self._generator
+        moves = self._with_migrations or self._with_mechanisms
         client = Client(
             self.world,
             f"c{number:02}",
@@ -125,10 +195,19 @@ class RandomWorld:
             window=generator.choice((65535, 65535, 1, 3)),
             acknowledge_after_s=generator.choice((0.0, 0.01, 0.2)),
             reconnect_s=generator.choice((0.01, 0.3)),
+            follows=moves and number % 2 == 0 and generator.random() < 0.8,
+            arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
+            on_accepted=self._accepted,
         )
+        if client.counts:
+            self.entries.counts(client.id, client.incarnation)
         if generator.random() < 0.1:
             self._no_local.add(client.id)
         return client
+
+    def _accepted(self, client: Client, counter: int) -> None:
+        if client.counts:
+            self.entries.accepted(client.id, client.incarnation, counter)
 
     # What happens
 
@@ -139,6 +218,10 @@ class RandomWorld:
             for _ in range(generator.randint(1, 25)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._client_acts, client)
+        if self._with_migrations:
+            for _ in range(generator.randint(1, 12)):
+                at_s = self.world.now + generator.uniform(0.0, PHASE_S)
+                scheduler.at(at_s, self._sends_away, None)
         if faults:
             for _ in range(generator.randint(0, 8)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
@@ -153,7 +236,9 @@ class RandomWorld:
                 client.connect()
             return
         drawn = generator.random()
-        if drawn < 0.20 and len(client.subscriptions) < 6:
+        if client.follows and drawn < 0.37 and not self._subscribes(client):
+            self._publisher_acts(client)
+        elif drawn < 0.20 and len(client.subscriptions) < 6:
             self._names += 1
             self._subscribe(client, f"s{self._names}")
         elif drawn < 0.25 and client.subscriptions:
@@ -169,6 +254,10 @@ class RandomWorld:
 
     def _publishes(self, client: Client) -> bool:
         return int(client.id[1:]) % 2 == 0
+
+    def _subscribes(self, client: Client) -> bool:
+        """Whether a publisher that follows subscribes too, which keeps it where it is."""
+        return int(client.id[1:]) % 6 == 0
 
     def _advertises(self, client: Client) -> bool:
         return int(client.id[1:]) % 4 == 0
@@ -204,6 +293,32 @@ class RandomWorld:
         if events:
             client.publish(events, qos=self._generator.choice((0, 1, 1)))
 
+    def _sends_away(self, _: None) -> None:
+        """A broker is asked to send one of its publishers to another."""
+        generator = self._generator
+        connected = [c for c in self.clients if self._publishes(c) and c.connection is not None]
+        if not connected:
+            return
+        client = generator.choice(connected)
+        source = self._attached_at(client)
+        target = generator.choice(self.network.brokers).id
+        way = path(self._near, source, target)
+        if self.world.is_up(source) and way is not None:
+            self._names += 1
+            move = RelocatePublisher(
+                f"m{self._names}", client.id, source, target, Rationale("drawn"), tuple(way)
+            )
+            self.world.request_move(move, source)
+
+    def _attached_at(self, client: Client) -> str:
+        """The broker where a client is attached as a publisher."""
+        broker = self.world.hosts[client.broker].broker
+        if isinstance(broker, Broker) and client.id in broker.clients.sessions:
+            tether = broker.clients.sessions[client.id].tether
+            if tether is not None:
+                return tether.broker
+        return client.broker
+
     # What goes wrong
 
     def _goes_wrong(self, _: None) -> None:
@@ -212,13 +327,13 @@ class RandomWorld:
         for_s = generator.choice((0.001, 0.02, 0.2, 1.0, 3.0)) * generator.uniform(0.5, 1.5)
         drawn = generator.random()
         if drawn < 0.45:
-            a, b = generator.choice(self.network.links).between
+            a, b = generator.choice(self._lines())
             late_s = (0.0, 0.0, 0.1, 5.0) if self._options.heartbeat_s else (0.0, 0.0, 0.1)
             noticed = (generator.choice(late_s), generator.choice(late_s))
             world.cut(a, b, noticed)
             world.scheduler.after(for_s, lambda link: world.heal(*link), (a, b), FIRST)
         elif drawn < 0.65:
-            a, b = generator.choice(self.network.links).between
+            a, b = generator.choice(self._lines())
             world.delay(a, b, generator.uniform(0.001, 0.5))
             world.scheduler.after(
                 for_s, lambda link: world.delay(link[0], link[1], 0.0), (a, b), FIRST
@@ -228,11 +343,15 @@ class RandomWorld:
             world.stop_broker(broker)
             world.scheduler.after(for_s, partial(start_when_down, world), broker, FIRST)
 
+    def _lines(self) -> list[tuple[str, str]]:
+        """Those of the network, then those opened for tethers."""
+        return list({id(line): (line.a, line.b) for line in self.world.lines.values()}.values())
+
     def _heal(self) -> None:
         world = self.world
-        for link in self.network.links:
-            world.heal(*link.between)
-            world.delay(*link.between, 0.0)
+        for a, b in self._lines():
+            world.heal(a, b)
+            world.delay(a, b, 0.0)
         for broker in self.network.brokers:
             start_when_down(world, broker.id)
 
@@ -241,12 +360,15 @@ class RandomWorld:
     def _check(self) -> None:
         world, violations = self.world, self.violations
         self.deliveries.check_quiet(world.now)
+        for sentence in self.entries.missing():
+            violations.add("unpublished", world.now, sentence)
         for sentence in self._unfinished():
             violations.add("unfinished", world.now, sentence)
         for sentence in check_tables(world):
             violations.add("tables", world.now, sentence)
 
     def _unfinished(self) -> Iterator[str]:
+        yield from self._departing()
         for client in self.clients:
             yield from client.violations
             client.violations.clear()
@@ -254,15 +376,60 @@ class RandomWorld:
                 yield f"{client.id} is not connected to {client.broker}"
             if client.connection is None:
                 continue
+            if client.paused is not None or client.came_from:
+                yield f"{client.id} is still on its way to {client.broker}"
             if client.unaccepted:
                 yield f"{client.id} has {len(client.unaccepted)} publications not accepted"
             for name in client.subscriptions.keys() - client.connection.settled:
                 yield f"{client.id} at {client.broker}: subscription {name} has not settled"
         for host in self.world.hosts.values():
             if isinstance(host.broker, Broker):
+                for publisher in host.broker.clients.departing:
+                    yield f"{host.id} still waits for {publisher} to be elsewhere"
+                for mechanism in host.broker.mechanisms:
+                    if not mechanism.is_idle():
+                        yield f"{host.id}: {mechanism.name} still has something under way"
+                yield from self._unfinished_tethers(host.id, host.broker)
                 for link in host.broker.links:
                     if len(link.tail):
                         yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
+
+    def _departing(self) -> Iterator[str]:
+        for host in self.world.hosts.values():
+            if isinstance(host.broker, Broker):
+                for publisher in host.broker.publishers.departing:
+                    yield f"{host.id} still waits for {publisher} to be elsewhere"
+
+    def _unfinished_tethers(self, here: str, broker: Broker) -> Iterator[str]:
+        for tether in broker.tethers:
+            if tether.state is not TetherState.ATTACHED or tether.sent or tether.kept:
+                yield (
+                    f"{here} has not handed over {tether.publisher} to {tether.broker}: "
+                    f"{tether.state.value}, {len(tether.sent)} sent, {len(tether.kept)} kept"
+                )
+            if tether.session is None:
+                yield f"{here} still has the tether of {tether.publisher}, which is gone"
+        for publisher in broker.tethered:
+            origin = self.world.hosts[publisher.origin].broker
+            if isinstance(origin, Broker) and not any(
+                (tether.publisher, tether.incarnation, tether.attachment, tether.broker)
+                == (publisher.id, publisher.incarnation, publisher.attachment, here)
+                for tether in origin.tethers
+            ):
+                yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
+        for link in broker.links:
+            if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
+                yield f"{here} keeps a link to {link.peer} for no tether"
+
+
+class Moves(Observer):
+    """Counts how moves end."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[MoveOutcome] = Counter()
+
+    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
+        self.outcomes[outcome] += 1
 
 
 def _network(generator: random.Random) -> Network:
@@ -309,9 +476,11 @@ def _service(generator: random.Random) -> ServiceModel | None:
     )
 
 
-def run_world(seed: int, faults: bool = True) -> WorldOutcome:
+def run_world(
+    seed: int, faults: bool = True, migrations: bool = False, mechanisms: bool = False
+) -> WorldOutcome:
     """Play the world of `seed`. A broker that raises is a violation like any other."""
-    world = RandomWorld(seed, faults)
+    world = RandomWorld(seed, faults, migrations, mechanisms)
     try:
         return world.run()
     except Exception as error:
@@ -326,17 +495,22 @@ def run_worlds(
     seed: int,
     processes: int = 2,
     progress: Callable[[WorldOutcome], None] = lambda outcome: None,
+    *,
+    faults: bool = True,
+    migrations: bool = False,
+    mechanisms: bool = False,
 ) -> list[WorldOutcome]:
     """Play the worlds `seed` .. `seed + count - 1`; `progress` is called after each, in order."""
     seeds = range(seed, seed + count)
+    play = partial(run_world, faults=faults, migrations=migrations, mechanisms=mechanisms)
     outcomes: list[WorldOutcome] = []
     if processes <= 1 or count == 1:
         for number in seeds:
-            outcomes.append(run_world(number))
+            outcomes.append(play(number))
             progress(outcomes[-1])
         return outcomes
     with ProcessPoolExecutor(processes) as pool:
-        for outcome in pool.map(run_world, seeds, chunksize=4):
+        for outcome in pool.map(play, seeds, chunksize=4):
             outcomes.append(outcome)
             progress(outcome)
     return outcomes

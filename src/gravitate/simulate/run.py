@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.core import Broker
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
@@ -35,6 +36,8 @@ from gravitate.trace.metrics import Metrics, Summary
 
 SIMULATED: BrokerOptions = BrokerOptions(heartbeat_s=0.0)
 """Options of simulated brokers: links that are cut are known to be, so nobody pings."""
+MEASURING: BrokerOptions = BrokerOptions(heartbeat_s=5.0)
+"""The same with mechanisms, which learn from heartbeats how far neighbours are."""
 
 QUIET_S = 10.0
 """A world in which nothing has been said for this long is quiet."""
@@ -74,6 +77,7 @@ def broker_factory(
             incarnation,
             links,
             options=options,
+            mechanisms=mechanisms(network.mechanisms),
             observers=observers,
             routing=network.routing,
             forwarding=network.forwarding,
@@ -86,7 +90,7 @@ def run_scenario(
     script: Script,
     *,
     observers: Sequence[Observer] = (),
-    options: BrokerOptions = SIMULATED,
+    options: BrokerOptions | None = None,
     service: ServiceModel | None = None,
     checks: bool = True,
     progress: Progress | None = None,
@@ -96,6 +100,8 @@ def run_scenario(
     Missing deliveries are judged against a run without faults; a script that disconnects
     subscribers or restarts their brokers may miss what was published meanwhile, and then only
     the checkers' violations count."""
+    if options is None:
+        options = MEASURING if script.network.mechanisms else SIMULATED
     metrics = Metrics()
     violations = Violations()
     deliveries = DeliveryChecker(violations)
@@ -166,7 +172,7 @@ def connect_clients(
     settle(world)
     clients: dict[str, Client] = {}
     for spec in script.clients:
-        client = Client(world, spec.id, spec.broker, on_received=on_received)
+        client = Client(world, spec.id, spec.broker, follows=True, on_received=on_received)
         for condition in spec.advertisements:
             client.advertise(condition, parse(condition))
         for subscription in spec.subscriptions:

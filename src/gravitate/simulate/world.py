@@ -22,7 +22,9 @@ from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
 from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
+from gravitate.config.distances import distance_ms
 from gravitate.config.network import Network
+from gravitate.model.moves import Move
 from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
 from gravitate.simulate.lines import Line, Pipe, connect, disconnect
 from gravitate.simulate.models import ServiceModel
@@ -55,6 +57,8 @@ class World:
         self._connections = 0
         self.hosts = {broker.id: Host(broker.id) for broker in network.brokers}
         self.lines: dict[tuple[str, str], Line] = {}
+        """Under both orders of their ends: those of the network, and any that brokers have opened
+        since (`line`)."""
         self._dials: dict[str, dict[str, bool]] = {broker.id: {} for broker in network.brokers}
         for link in network.links:
             a, b = link.between
@@ -62,6 +66,15 @@ class World:
             self.lines[a, b] = self.lines[b, a] = line
             self._dials[a][b] = True
             self._dials[b][a] = False
+
+    def line(self, a: str, b: str) -> Line:
+        """The line between two brokers; where the network has none, it is as long as they are
+        apart, and of unlimited bandwidth."""
+        line = self.lines.get((a, b))
+        if line is None:
+            line = Line(a, b, distance_ms(self.network, a, b) / 1000)
+            self.lines[a, b] = self.lines[b, a] = line
+        return line
 
     @property
     def now(self) -> float:
@@ -102,7 +115,7 @@ class World:
 
     def cut(self, a: str, b: str, noticed_after_s: tuple[float, float] = (0.0, 0.0)) -> None:
         """Cut a line: what is in flight is lost; `a` and `b` notice after the times given."""
-        line = self.lines[a, b]
+        line = self.line(a, b)
         line.up = False
         notice_s = {a: noticed_after_s[0], b: noticed_after_s[1]}
         for pipe in list(line.pipes):
@@ -112,11 +125,11 @@ class World:
 
     def heal(self, a: str, b: str) -> None:
         """The line can be used again; brokers dial it in their own time."""
-        self.lines[a, b].up = True
+        self.line(a, b).up = True
 
     def delay(self, a: str, b: str, extra_s: float) -> None:
         """Frames sent from now on take `extra_s` longer, both ways."""
-        self.lines[a, b].extra_s = extra_s
+        self.line(a, b).extra_s = extra_s
 
     # Clients
 
@@ -133,6 +146,10 @@ class World:
         """Send an input of a client; it is lost if the session has ended on arrival."""
         host = self.hosts[broker]
         self.scheduler.after(attachment.latency_s, self._submitted, (host, attachment, item))
+
+    def request_move(self, move: Move, broker: str) -> None:
+        """Ask a broker for a move; nothing happens when it is down."""
+        self._input(self.hosts[broker], i.MoveRequested(move))
 
     def run(self, until_s: float = float("inf"), actions_max: int | None = None) -> int:
         """Let the world go on; see `Scheduler.run`."""
@@ -175,7 +192,7 @@ class World:
         host, incarnation, peer = what
         if host.broker is None or host.incarnation != incarnation:
             return
-        line = self.lines[host.id, peer.id]
+        line = self.line(host.id, peer.id)
         if not line.up or peer.broker is None:
             self._input(host, i.LinkClosed(peer.id, 0))
             return
@@ -285,14 +302,20 @@ class World:
             case e.SubscriptionSettled(session, _) | e.AdvertisementSettled(session, _):
                 if attachment := host.attachments.get(session):
                     self._to_client(attachment, attachment.client.on_settled, effect)
+            case e.Redirect(session, target):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_redirected, target)
+            case e.Attached(session):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_attached, None)
             case e.HoldReading(session, hold):
                 if attachment := host.attachments.get(session):
                     self._hold(host, attachment, hold)
-            case e.CloseSession(session, reason):
-                self._close_session(host, session, reason)
+            case e.CloseSession(session, reason, target):
+                self._close_session(host, session, reason, target)
             case e.OpenLink(peer):
                 self.scheduler.after(
-                    self.lines[host.id, peer].delay_s(),
+                    self.line(host.id, peer).delay_s(),
                     self._dialled,
                     (host, host.incarnation, self.hosts[peer]),
                 )
@@ -322,15 +345,16 @@ class World:
             for item in queue:
                 self.scheduler.at(self.now, self._submitted, (host, attachment, item))
 
-    def _close_session(self, host: Host, session: str, reason: str) -> None:
+    def _close_session(self, host: Host, session: str, reason: str, target: str = "") -> None:
         attachment = host.attachments.pop(session, None)
-        if reason == e.TAKEN_OVER and attachment is not None:
-            attachment.live = False
-            assert attachment.successor is not None, f"nobody took over from {session}"
-            host.attachments[session] = attachment.successor
+        if attachment is None:
             return
-        if attachment is not None:
-            attachment.live = False
+        attachment.live = False
+        if reason == e.TAKEN_OVER and attachment.successor is not None:
+            host.attachments[session] = attachment.successor
+        elif reason == e.MOVED:
+            self._to_client(attachment, attachment.client.on_moved, target)
+        else:
             self._to_client(attachment, attachment.client.on_closed, reason)
 
     def _shut(self, pipe: Pipe) -> None:

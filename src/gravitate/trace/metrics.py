@@ -10,6 +10,7 @@ What is counted, exactly:
   session matched it, otherwise the broker was a *pure forwarder* of that event (also when it had
   nobody to forward it to). The first broker of an event is never counted;
 - *yield* is useful arrivals over all arrivals, 1 when there were none;
+- *mechanism messages* are what mechanisms sent each other from broker to broker, no part of rates;
 - a broker's *message rate* counts events in (from links and clients) and out (to links and
   sessions), per second of the time observed.
 """
@@ -45,6 +46,8 @@ class Summary(msgspec.Struct, frozen=True):
     broker_rate_msgs_per_s_max: float
     dropped: int
     broker_rates_msgs_per_s: dict[str, float]
+    mechanism_messages: int = 0
+    mechanism_bytes: int = 0
 
 
 class Metrics(Observer):
@@ -56,6 +59,8 @@ class Metrics(Observer):
         self.pure_forwarders = 0
         self.dropped = 0
         self.messages: Counter[str] = Counter()
+        self.mechanism_messages = 0
+        self.mechanism_bytes = 0
         self._delays_s = array("d")
         self._hops = array("l")
 
@@ -96,6 +101,12 @@ class Metrics(Observer):
     def on_dropped(self, broker: str, session: str, count: int, reason: str, now: float) -> None:
         self.dropped += count
 
+    def on_mechanism_sent(
+        self, broker: str, peer: str, mechanism: str, size_bytes: int, now: float
+    ) -> None:
+        self.mechanism_messages += 1
+        self.mechanism_bytes += size_bytes
+
     @property
     def delivered(self) -> int:
         return len(self._delays_s)
@@ -124,4 +135,6 @@ class Metrics(Observer):
             broker_rate_msgs_per_s_max=max(rates.values(), default=0.0),
             dropped=self.dropped,
             broker_rates_msgs_per_s=rates,
+            mechanism_messages=self.mechanism_messages,
+            mechanism_bytes=self.mechanism_bytes,
         )

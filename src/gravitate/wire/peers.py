@@ -43,6 +43,8 @@ from gravitate.broker.messages import (
     Publications,
     Refusal,
     Subscribe,
+    TetherAdvertise,
+    TetherAttach,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import checked
@@ -274,8 +276,11 @@ def _decode_data_frame(content: memoryview) -> Data:
         if type(message) is _Publications:
             messages.append(Publications([_batch_of(batch, bodies) for batch in message.batches]))
         else:
-            if type(message) is Subscribe or type(message) is Advertise:
+            if isinstance(message, Subscribe | Advertise | TetherAdvertise):
                 message = msgspec.structs.replace(message, filter=_accepted(message.filter))
+            elif type(message) is TetherAttach:
+                filters = {key: _accepted(f) for key, f in message.advertisements.items()}
+                message = msgspec.structs.replace(message, advertisements=filters)
             messages.append(message)  # type: ignore[arg-type]
     bodies.finish()
     return Data(header.sequence, header.acknowledged, messages)

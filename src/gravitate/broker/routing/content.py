@@ -59,11 +59,13 @@ class ContentRouter:
         neighbours: Iterable[str],
         send: Callable[[str, Control], None],
         destination_of: Callable[[str], int],
+        departed: Callable[[str], None],
     ) -> None:
         peers = sorted(neighbours)
         self._broker_id = broker_id
         self._send = send
         self._destination_of = destination_of
+        self._departed = departed
         self._settlement = Settlement()
         self._propagation = Propagation(broker_id, self._settlement, send)
         self._sync = Synchronisation(peers, self._settlement, send)
@@ -74,6 +76,12 @@ class ContentRouter:
         self._settling: dict[str, tuple[SubscriptionEntry, set[str]]] = {}
         """Local subscriptions that have not settled, by id, with the neighbours from which they
         have not been served."""
+        self._ending: dict[tuple[int, str], tuple[str | None, Answer]] = {}
+        """Advertisements, by plane and id, that end once nothing trails their publisher's move:
+        who wants what is still under way from where it was would be forgotten."""
+        self._prepared: dict[tuple[str, int], dict[str, str]] = {}
+        """Per publisher that has moved: unsettled local subscriptions that miss none of its
+        events, with the neighbour that these come from."""
         self._withheld: dict[str, frozenset[int]] = {}
         """Answers of `withheld`. Invalidated by: any change of the settlement (its version)."""
         self._withheld_version = -1
@@ -94,12 +102,13 @@ class ContentRouter:
             return _NOBODY
         return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
 
-    def withheld(self, came_from: str) -> frozenset[int]:
+    def withheld(self, batch: Batch, came_from: str) -> frozenset[int]:
         """Destinations of local subscriptions that `came_from` has not settled yet.
 
         What comes from there may have holes for them: brokers further back still learn of them.
         Once it has settled, everything that follows it on the link is complete, and stays so
-        whatever the subscription waits for later."""
+        whatever the subscription waits for later. A publisher that has moved behind `came_from`
+        has had the way prepared for all subscriptions there were."""
         settling = self._settling
         if not settling:
             return _NONE
@@ -117,15 +126,16 @@ class ContentRouter:
                     else:
                         unserved.discard(came_from)
             answer = self._withheld[came_from] = frozenset(found)
-        return answer
+        prepared = self._prepared.get((batch.publisher, batch.incarnation))
+        if not prepared or not answer:
+            return answer
+        return answer - {
+            settling[id][0].destination for id, side in prepared.items() if side == came_from
+        }
 
     def announced(self, batch: Batch) -> bool:
         """Whether every event lies within an advertisement that its publisher still has."""
-        filters = [
-            entry.filter
-            for entry in self.advertisements().values()
-            if entry.publisher == batch.publisher and entry.incarnation == batch.incarnation
-        ]
+        filters = [entry.filter for entry in self.advertised_by(batch.publisher, batch.incarnation)]
         wanted = frozenset(
             predicate.attribute
             for filter in filters
@@ -136,6 +146,14 @@ class ContentRouter:
             any(matches(filter, attributes) for filter in filters)
             for attributes in batch.bodies.attributes(wanted)
         )
+
+    def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
+        """The advertisements of one life of a publisher, wherever it is attached."""
+        return [
+            entry
+            for entry in self.advertisements().values()
+            if entry.publisher == publisher and entry.incarnation == incarnation
+        ]
 
     def entries(self) -> dict[str, SubscriptionEntry]:
         """The subscriptions of the current plane by id."""
@@ -155,9 +173,15 @@ class ContentRouter:
         self._unsubscribe(self.planes[self.current_plane], id, LOCAL, _nothing)
 
     def advertise(
-        self, id: str, publisher: str, incarnation: int, filter: Filter, settled: Answer
+        self,
+        id: str,
+        publisher: str,
+        incarnation: int,
+        filter: Filter,
+        settled: Answer,
+        attachment: int = 0,
     ) -> None:
-        entry = AdvertisementEntry(id, publisher, incarnation, filter, LOCAL)
+        entry = AdvertisementEntry(id, publisher, incarnation, filter, LOCAL, attachment)
         self._advertise(self.planes[self.current_plane], entry, settled)
 
     def unadvertise(self, id: str) -> None:
@@ -168,6 +192,7 @@ class ContentRouter:
     def handle(self, peer: str, message: RoutingMessage) -> None:
         if isinstance(message, Settled):
             self._propagation.settled(peer, message.token)
+            self._end_advertisements()
             return
         if isinstance(message, SyncEnd):
             self._sync_end(peer, message.what)
@@ -200,6 +225,7 @@ class ContentRouter:
                     message.incarnation,
                     message.filter,
                     peer,
+                    message.attachment,
                 )
                 self._advertise(table, entry, settled)
             case Unadvertise():
@@ -233,10 +259,12 @@ class ContentRouter:
                 continue
             for entry in table.advertisements.values():
                 self._propagation.note_settled(table, entry, peer)
+                entry.trailing.discard(peer)
             self._remove_from(table, peer, table.advertisements.values())
             self._remove_from(table, peer, table.subscriptions.values())
         self._settlement.drop_answers(peer)
         self._settlement.forget(peer)
+        self._end_advertisements()
         self._sync.advance()
 
     def _sync_end(self, peer: str, what: str) -> None:
@@ -296,12 +324,27 @@ class ContentRouter:
         def settled_here() -> None:
             # An id may be used again, and the request of its former bearer settle after that.
             if id in self._settling and self._settling[id][0] is entry:
-                del self._settling[id]
+                self._forget_settling(id)
             settled()
 
         if id not in self._settling or self._settling[id][0] is not entry:
+            self._forget_settling(id)
             self._settling[id] = (entry, set(table.neighbours))
         self._settlement.seal(entry.request, last_hop, settled_here)
+
+    def _prepare(self, advertisement: AdvertisementEntry, side: str) -> None:
+        """A publisher moves behind `side`: no subscription there is now will miss its events."""
+        publisher = (advertisement.publisher, advertisement.incarnation)
+        for id, (_, unserved) in self._settling.items():
+            if side in unserved:
+                self._prepared.setdefault(publisher, {})[id] = side
+
+    def _forget_settling(self, id: str) -> None:
+        if self._settling.pop(id, None) is not None:
+            for publisher, prepared in list(self._prepared.items()):
+                prepared.pop(id, None)
+                if not prepared:
+                    del self._prepared[publisher]
 
     def _unsubscribe(
         self, table: RoutingTable, id: str, last_hop: str | None, settled: Answer
@@ -310,21 +353,35 @@ class ContentRouter:
         request = Request()
         if entry is not None and entry.last_hop == last_hop:
             request = self._propagation.remove_subscription(table, entry)
-            self._settling.pop(id, None)
+            self._forget_settling(id)
         self._settlement.seal(request, last_hop, settled)
 
     def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, settled: Answer) -> None:
         former = table.advertisements.get(entry.id)
-        if former is not None and (former.last_hop, former.filter) == (
-            entry.last_hop,
-            entry.filter,
-        ):
+        if ended := self._ending.pop((table.plane, entry.id), None):
+            ended[1]()
+        if former is None:
+            self._propagation.add_advertisement(table, entry)
+        elif former.last_hop != entry.last_hop and former.attachment >= entry.attachment:
+            # The publisher has moved on since; who does not know yet is told.
+            if entry.last_hop is not LOCAL:
+                self._propagation.tell_advertisement(table, former, entry.last_hop)
+            settled()
+            return
+        elif former.filter != entry.filter:
+            self._propagation.remove_advertisement(table, former)
+            self._propagation.add_advertisement(table, entry)
+        elif former.last_hop == entry.last_hop:
             former.stale = False
+            former.attachment = max(former.attachment, entry.attachment)
             entry = former
         else:
-            if former is not None:
-                self._propagation.remove_advertisement(table, former)
-            self._propagation.add_advertisement(table, entry)
+            if former.last_hop is LOCAL:
+                self._departed(former.id)
+            if entry.last_hop is not LOCAL:
+                self._prepare(former, entry.last_hop)
+            self._propagation.move_advertisement(table, former, entry.last_hop, entry.attachment)
+            entry = former
         self._settlement.seal(entry.request, entry.last_hop, settled)
 
     def _unadvertise(
@@ -333,8 +390,21 @@ class ContentRouter:
         entry = table.advertisements.get(id)
         request = Request()
         if entry is not None and entry.last_hop == last_hop:
+            if entry.trailing:
+                self._ending[table.plane, id] = (last_hop, settled)
+                return
             request = self._propagation.remove_advertisement(table, entry)
+        elif entry is not None and last_hop is not LOCAL:
+            # The neighbour forgets where the publisher was; it is told where it is.
+            self._propagation.tell_advertisement(table, entry, last_hop)
         self._settlement.seal(request, last_hop, settled)
+
+    def _end_advertisements(self) -> None:
+        for (plane, id), (last_hop, settled) in list(self._ending.items()):
+            table = self.planes[plane]
+            if id not in table.advertisements or not table.advertisements[id].trailing:
+                del self._ending[plane, id]
+                self._unadvertise(table, id, last_hop, settled)
 
 
 def _nothing() -> None:

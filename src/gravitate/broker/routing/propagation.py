@@ -170,14 +170,40 @@ class Propagation:
         for peer in table.neighbours:
             if peer != entry.last_hop:
                 self.tell_advertisement(table, entry, peer)
-        if entry.last_hop not in table.neighbours:
-            return
-        peer, neighbour = entry.last_hop, table.neighbours[entry.last_hop]
-        neighbour.advertised[entry.filter] += 1
-        if neighbour.advertised[entry.filter] > 1:
+        if entry.last_hop in table.neighbours:
+            self._ask_behind(table, entry.last_hop, entry.filter)
+
+    def move_advertisement(
+        self, table: RoutingTable, entry: AdvertisementEntry, last_hop: str | None, attachment: int
+    ) -> None:
+        """The publisher has attached itself behind `last_hop`.
+
+        Subscriptions are told there at once. They stay told where it was until that side has
+        settled the move: whatever it published there has passed by then, for links keep order."""
+        former = entry.last_hop
+        assert former != last_hop
+        entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
+        if last_hop in entry.unsettled:
+            self.note_settled(table, entry, last_hop)
+        entry.request = Request()
+        for peer, token in entry.unsettled.items():
+            self._settlement.wait(entry.request, peer, token)
+        if last_hop in entry.trailing:
+            entry.trailing.discard(last_hop)
+        elif last_hop in table.neighbours:
+            self._ask_behind(table, last_hop, entry.filter)
+        if former in table.neighbours:
+            entry.trailing.add(former)
+            self.tell_advertisement(table, entry, former)
+
+    def _ask_behind(self, table: RoutingTable, peer: str, advertised: Filter) -> None:
+        """Something is advertised behind `peer`: tell it of the subscriptions concerned."""
+        neighbour = table.neighbours[peer]
+        neighbour.advertised[advertised] += 1
+        if neighbour.advertised[advertised] > 1:
             return
         for filter, subscriptions in table.by_filter.items():
-            if filter not in neighbour.eligible and intersects(entry.filter, filter):
+            if filter not in neighbour.eligible and intersects(advertised, filter):
                 neighbour.eligible[filter] = None
                 for subscription in subscriptions.values():
                     if subscription.last_hop != peer:
@@ -196,8 +222,9 @@ class Propagation:
                 token = self._settlement.token(peer)
                 self._send(peer, Unadvertise(entry.id, token, table.plane))
                 self._settlement.wait(request, peer, token)
-        if entry.last_hop in table.neighbours:
-            self._withdraw_ineligible(table, entry.last_hop, entry.filter)
+        for peer in table.neighbours:
+            if peer == entry.last_hop or peer in entry.trailing:
+                self._withdraw_ineligible(table, peer, entry.filter)
         return request
 
     def _withdraw_ineligible(self, table: RoutingTable, peer: str, filter: Filter) -> None:
@@ -219,7 +246,13 @@ class Propagation:
         self._send(
             peer,
             Advertise(
-                entry.id, entry.publisher, entry.incarnation, entry.filter, token, table.plane
+                entry.id,
+                entry.publisher,
+                entry.incarnation,
+                entry.filter,
+                token,
+                table.plane,
+                entry.attachment,
             ),
         )
         earlier = entry.unsettled.get(peer, 0)
@@ -236,7 +269,11 @@ class Propagation:
         """A neighbour has settled what it was told under `token`."""
         told = self._advertisement_of.get((peer, token))
         if told is not None:
-            self.note_settled(*told, peer)
+            table, entry = told
+            self.note_settled(table, entry, peer)
+            if peer in entry.trailing:
+                entry.trailing.discard(peer)
+                self._withdraw_ineligible(table, peer, entry.filter)
         self._settlement.answered(peer, token)
 
     def note_settled(self, table: RoutingTable, entry: AdvertisementEntry, peer: str) -> None:

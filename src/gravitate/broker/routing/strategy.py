@@ -38,12 +38,16 @@ class Router(Protocol):
         """Neighbours that must get the batch whatever the tables say."""
         ...
 
-    def withheld(self, came_from: str) -> frozenset[int]:
+    def withheld(self, batch: Batch, came_from: str) -> frozenset[int]:
         """Local destinations that are not served yet with what comes from a neighbour."""
         ...
 
     def announced(self, batch: Batch) -> bool:
         """Whether every event lies within an advertisement that its publisher still has."""
+        ...
+
+    def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
+        """The advertisements of one life of a publisher, wherever it is attached."""
         ...
 
     def entries(self) -> Mapping[str, SubscriptionEntry]:
@@ -59,8 +63,16 @@ class Router(Protocol):
     def unsubscribe(self, id: str) -> None: ...
 
     def advertise(
-        self, id: str, publisher: str, incarnation: int, filter: Filter, settled: Answer
-    ) -> None: ...
+        self,
+        id: str,
+        publisher: str,
+        incarnation: int,
+        filter: Filter,
+        settled: Answer,
+        attachment: int = 0,
+    ) -> None:
+        """`attachment` counts how often the publisher has attached itself to a broker."""
+        ...
 
     def unadvertise(self, id: str) -> None: ...
 
@@ -78,9 +90,17 @@ class Router(Protocol):
 
 
 RouterFactory = Callable[
-    [str, Iterable[str], Callable[[str, Control], None], Callable[[str], int]], Router
+    [
+        str,
+        Iterable[str],
+        Callable[[str, Control], None],
+        Callable[[str], int],
+        Callable[[str], None],
+    ],
+    Router,
 ]
-"""Called with the broker's id, its neighbours, how to send, and the destination of an anchor."""
+"""Called with the broker's id, its neighbours, how to send, the destination of an anchor, and whom
+to tell that the publisher of a local advertisement has attached itself elsewhere."""
 
 ROUTERS: dict[str, RouterFactory] = {"content": ContentRouter}
 """Every routing strategy by the name the network file uses."""

@@ -3,7 +3,8 @@
 Plain state with the invariants between its parts; `content` holds the protocol that changes it.
 
 Invariants, for every neighbour N and with `last_hop(s) != N`:
-- `neighbour.eligible` are the filters that intersect some advertisement whose last hop is N;
+- `neighbour.eligible` are the filters that intersect some advertisement whose last hop is N, or
+  which N trails;
 - the frontiers of N hold exactly the subscriptions with an eligible filter;
 - `neighbour.told` are exactly the ids that its frontiers tell.
 """
@@ -33,18 +34,29 @@ class AdvertisementEntry:
     """An advertisement and the way back to its publisher."""
 
     __slots__ = (
-        "filter", "id", "incarnation", "last_hop", "publisher", "request", "stale", "unsettled",
+        "attachment", "filter", "id", "incarnation", "last_hop", "publisher", "request", "stale",
+        "trailing", "unsettled",
     )  # fmt: skip
 
     def __init__(
-        self, id: str, publisher: str, incarnation: int, filter: Filter, last_hop: str | None
+        self,
+        id: str,
+        publisher: str,
+        incarnation: int,
+        filter: Filter,
+        last_hop: str | None,
+        attachment: int = 0,
     ) -> None:
         self.id = id
         self.publisher = publisher
         self.incarnation = incarnation
         self.filter = filter
         self.last_hop = last_hop
+        self.attachment = attachment
+        """How often the publisher has attached itself to a broker, as far as is known here."""
         self.request = Request()
+        self.trailing: set[str] = set()
+        """Neighbours behind which the publisher was: events from there may still be under way."""
         self.unsettled: dict[str, int] = {}
         """Neighbours that have not settled it yet, with the token they were sent."""
         self.stale = False

@@ -104,6 +104,13 @@ def files_not_taken(run: Path) -> int:
 
 
 def _figures(spark: Any, run: Path, tell: Tell) -> RunFigures:
+    store = complete_store(spark, run, tell)
+    tell(f"gathering the numbers of {run}")
+    return gather(spark, run, store)
+
+
+def complete_store(spark: Any, run: Path, tell: Tell = lambda sentence: None) -> Store:
+    """The store of a run, with its traces taken in and all tables derived."""
     check_run(run)
     store = Store.of_run(run)
     if not store.exists():
@@ -112,8 +119,7 @@ def _figures(spark: Any, run: Path, tell: Tell) -> RunFigures:
     elif not store.is_complete() and (run / run_manifest.NAME).exists():
         tell(f"completing the tables of {run}")
         ingest(spark, run, tell=tell)
-    tell(f"gathering the numbers of {run}")
-    return gather(spark, run, store)
+    return store
 
 
 def period_s_for(run: Path) -> float:

@@ -46,6 +46,16 @@ def farewell(code: ReasonCode, told: str, version: int, connected: bool, size_ma
     return full if len(full) <= size_max else encode(kind(code), version)
 
 
+def moved(server: str, told: str, size_max: int) -> bytes:
+    """Where the client is expected instead; only clients that asked for it are told."""
+    properties: Properties = {Property.SERVER_REFERENCE: server}
+    full = Disconnect(ReasonCode.SERVER_MOVED, properties | reason_string(told))
+    packet = encode(full, V5)
+    if len(packet) <= size_max:
+        return packet
+    return encode(Disconnect(ReasonCode.SERVER_MOVED, properties), V5)
+
+
 def reason_string(told: str) -> Properties:
     """The property, shortened to what a client may be expected to take."""
     text = told.encode()[:REASON_BYTES_MAX].decode(errors="ignore").replace("\0", "?")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol, cast
+from typing import cast
 
 from gravitate.broker.effects import STOPPING
 from gravitate.broker.inputs import (
@@ -27,10 +27,12 @@ from gravitate.broker.inputs import (
     ClientPublished,
     Input,
 )
+from gravitate.config.network import EVERY_HOST
 from gravitate.errors import MqttError
 from gravitate.model.events import Batch
-from gravitate.serve.mqtt.answers import close_code, explained, farewell
+from gravitate.serve.mqtt.answers import close_code, explained, farewell, moved
 from gravitate.serve.mqtt.handshake import ANY_PACKET_BYTES, Admission, admit, answering_version
+from gravitate.serve.mqtt.host import Host
 from gravitate.serve.mqtt.inbox import Inbox
 from gravitate.serve.mqtt.options import DoorOptions
 from gravitate.serve.mqtt.outbox import Outbox
@@ -48,11 +50,15 @@ from gravitate.wire.mqtt.codec import decode, frame_end
 from gravitate.wire.mqtt.codes import V5, PacketType, ReasonCode
 from gravitate.wire.mqtt.control import (
     ADVERTISEMENT,
+    ATTACHED,
     CONTROL_PREFIX,
+    REDIRECT,
     REFUSED,
     SETTLED,
+    STAY,
     SUBSCRIPTION,
     control_message,
+    server_reference,
 )
 from gravitate.wire.mqtt.emit import upgrade
 from gravitate.wire.mqtt.encoder import encode
@@ -60,22 +66,6 @@ from gravitate.wire.mqtt.properties import user_properties
 from gravitate.wire.mqtt.scan import Frames, Row, scan, scan_short
 
 logger = logging.getLogger("gravitate.mqtt")
-
-
-class Host(Protocol):
-    """What a connection needs of its node."""
-
-    def submit(self, input: Input) -> None: ...
-
-    def hurry(self, tick: float) -> None:
-        """Everything that a read at the loop's time `tick` brought has been submitted."""
-        ...
-
-    def attach(self, session: str, connection: Connection) -> None: ...
-
-    def detach(self, session: str, connection: Connection) -> None: ...
-
-    def next_incarnation(self) -> int: ...
 
 
 class Connection(asyncio.Protocol):
@@ -194,6 +184,8 @@ class Connection(asyncio.Protocol):
                 self._host.next_incarnation() if mark is None else mark.incarnation,
                 window=admission.window,
                 counts=mark is not None,
+                attachment=0 if mark is None else mark.attachment,
+                follows=mark is not None and mark.follows,
             )
         )
         self._outbox.write(encode(admission.connack, admission.version))
@@ -335,13 +327,16 @@ class Connection(asyncio.Protocol):
         logger.warning("%s: closed with %s: %s", self.origin, code.name, error)
         self._dismiss(code, str(error))
 
-    def _dismiss(self, code: ReasonCode, told: str) -> None:
+    def _dismiss(self, code: ReasonCode, told: str, server: str = "") -> None:
         """Say why, as the version and the state allow, leave the session and close."""
         if self._closing:
             return
         admission = self._admission
         size_max = ANY_PACKET_BYTES if admission is None else admission.packet_bytes_max
-        self._outbox.write(farewell(code, told, self._version, admission is not None, size_max))
+        if server:
+            self._outbox.write(moved(server, told, size_max))
+        else:
+            self._outbox.write(farewell(code, told, self._version, admission is not None, size_max))
         self._leave()
         self._finish()
 
@@ -397,12 +392,10 @@ class Connection(asyncio.Protocol):
         self._outbox.write(*self._accepts.accepted(count))
 
     def subscription_settled(self, name: str) -> None:
-        if self._counter is not None:
-            self._outbox.write(control_message(SETTLED, kind=SUBSCRIPTION, name=name))
+        self._tell(control_message(SETTLED, kind=SUBSCRIPTION, name=name))
 
     def advertisement_settled(self, name: str) -> None:
-        if self._counter is not None:
-            self._outbox.write(control_message(SETTLED, kind=ADVERTISEMENT, name=name))
+        self._tell(control_message(SETTLED, kind=ADVERTISEMENT, name=name))
 
     def hold_reading(self, hold: bool) -> None:
         if hold == self._held or self._closing:
@@ -414,13 +407,42 @@ class Connection(asyncio.Protocol):
             self._heard_at_s = self._loop.time()
             self._transport.resume_reading()
 
+    def redirect(self, target: str, host: str, port: int) -> None:
+        """The client is to publish at broker `target`: it pauses, and is told to go or to stay."""
+        server = server_reference(self._reachable(host), port)
+        self._tell(control_message(REDIRECT, target=target, server=server))
+
+    def stay(self) -> None:
+        self._tell(control_message(STAY))
+
+    def attached(self) -> None:
+        self._tell(control_message(ATTACHED))
+
+    def moved(self, target: str, host: str, port: int) -> None:
+        """The broker has ended the session; the client is expected at broker `target`."""
+        server = server_reference(self._reachable(host), port)
+        self._ended(f"moved to {target}")
+        self._dismiss(ReasonCode.SERVER_MOVED, f"publish at {target}", server)
+
     def close(self, reason: str) -> None:
         """The broker has ended the session."""
+        self._ended(reason)
+        self._dismiss(close_code(reason), reason)
+
+    def _ended(self, reason: str) -> None:
         self._left = True
         self._host.detach(self.session, self)
         if reason != STOPPING:
             logger.info("%s: session closed: %s", self.origin, reason)
-        self._dismiss(close_code(reason), reason)
+
+    def _tell(self, message: bytes) -> None:
+        """Control messages are for marked clients; others would take them for events."""
+        if self._counter is not None:
+            self._outbox.write(message)
+
+    def _reachable(self, host: str) -> str:
+        """A broker that listens everywhere is, to this client, where this one is."""
+        return str(self._transport.get_extra_info("sockname")[0]) if host in EVERY_HOST else host
 
     def flush(self) -> None:
         self._outbox.flush()

@@ -9,7 +9,8 @@ import asyncio
 
 import msgspec
 
-from gravitate.serve.mqtt.connection import Connection, Host
+from gravitate.serve.mqtt.connection import Connection
+from gravitate.serve.mqtt.host import Host
 from gravitate.serve.mqtt.options import DoorOptions
 from gravitate.serve.warm import warm_up
 

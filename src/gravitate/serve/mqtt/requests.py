@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gravitate.broker.inputs import (
     ClientAdvertised,
+    ClientPaused,
     ClientSubscribed,
     ClientUnadvertised,
     ClientUnsubscribed,
@@ -20,6 +21,7 @@ from gravitate.model.topics import topic_filter
 from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import (
     ADVERTISE,
+    PAUSED,
     UNADVERTISE,
     WHERE,
     subscription_name,
@@ -136,11 +138,15 @@ def check_offered(packet: Publish) -> None:
         )
 
 
-def control_input(session: str, packet: Publish) -> ClientAdvertised | ClientUnadvertised:
+def control_input(
+    session: str, packet: Publish
+) -> ClientAdvertised | ClientUnadvertised | ClientPaused:
     """What a control message of a marked client asks of the broker.
 
     Raises `Refused` for a filter that does not parse, `MqttError` for a message that is no
     control message."""
+    if packet.topic == PAUSED and not packet.qos:
+        return ClientPaused(session)
     fields = dict(user_properties(packet.properties))
     name = fields.get("name", "")
     if packet.qos or not name or packet.topic not in (ADVERTISE, UNADVERTISE):

@@ -1,9 +1,11 @@
 """What a Gravitate client and its broker say to each other beyond MQTT, in MQTT's own packets.
 
 A client marks itself in CONNECT with user properties: `$gravitate` (what it is), `$incarnation`
-(fixed for the life of the client object, over reconnects) and `$counter` (the number of the first
-publication it will send on this connection). From then on every PUBLISH that is not a control
-message counts one up, so that events keep their ids when they are sent again.
+(fixed for the life of the client object, over reconnects), `$counter` (the number of the first
+publication it will send on this connection), `$attachment` (how many-th connection of this
+incarnation it is) and, where it goes to another broker when it is told to, `$follows`. From then
+on every PUBLISH that is not a control message counts one up, so that events keep their ids when
+they are sent again.
 
 Control messages are PUBLISH packets of QoS 0 on topics below `$gravitate/`, which only marked
 clients may use; their content is in user properties and the payload is empty.
@@ -12,14 +14,25 @@ clients may use; their content is in user properties and the payload is empty.
     client -> broker   $gravitate/unadvertise   name
     broker -> client   $gravitate/settled       kind (advertisement, subscription), name
     broker -> client   $gravitate/refused       kind, name, reason
+    broker -> client   $gravitate/redirect      target (a broker), server (host:port)
+    client -> broker   $gravitate/paused
+    broker -> client   $gravitate/stay
+    broker -> client   $gravitate/attached
 
 An advertisement says that everything the client publishes within the topic filter `topic`
 matches `$where`; one of the same name is replaced. A subscription's name is its topic filter,
 followed by `?` and its condition where it has one: `subscription_name`.
+
+A client that follows and is redirected publishes nothing more on this connection and says that it
+has paused. Either it may stay and go on, or its connection ends with DISCONNECT 0x9D, whose Server
+Reference says where it is expected. `attached` tells every marked client that what it publishes on
+this connection comes behind everything it has published before, wherever that was; until then a
+client that has moved keeps what it sends, and goes back if it waits too long.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -34,6 +47,8 @@ MARK: Final = "$gravitate"
 MARK_VALUE: Final = "client/1"
 INCARNATION: Final = "$incarnation"
 COUNTER: Final = "$counter"
+ATTACHMENT: Final = "$attachment"
+FOLLOWS: Final = "$follows"
 WHERE: Final = "$where"
 """The user property of a SUBSCRIBE or an advertisement that holds a condition."""
 
@@ -42,6 +57,10 @@ ADVERTISE: Final = "$gravitate/advertise"
 UNADVERTISE: Final = "$gravitate/unadvertise"
 SETTLED: Final = "$gravitate/settled"
 REFUSED: Final = "$gravitate/refused"
+REDIRECT: Final = "$gravitate/redirect"
+PAUSED: Final = "$gravitate/paused"
+STAY: Final = "$gravitate/stay"
+ATTACHED: Final = "$gravitate/attached"
 ADVERTISEMENT: Final = "advertisement"
 SUBSCRIPTION: Final = "subscription"
 
@@ -51,13 +70,21 @@ class ClientMark(msgspec.Struct, frozen=True):
 
     incarnation: int
     counter: int = 1
+    attachment: int = 0
+    """0: it does not say."""
+    follows: bool = False
 
     def user_properties(self) -> tuple[tuple[str, str], ...]:
-        return (
+        told = [
             (MARK, MARK_VALUE),
             (INCARNATION, str(self.incarnation)),
             (COUNTER, str(self.counter)),
-        )
+        ]
+        if self.attachment:
+            told.append((ATTACHMENT, str(self.attachment)))
+        if self.follows:
+            told.append((FOLLOWS, "1"))
+        return tuple(told)
 
 
 def client_mark(properties: Properties) -> ClientMark | None:
@@ -70,7 +97,12 @@ def client_mark(properties: Properties) -> ClientMark | None:
             f"{MARK} is {told[MARK]!r}, known is {MARK_VALUE!r}",
             ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
         )
-    return ClientMark(_positive(told, INCARNATION), _positive(told, COUNTER))
+    return ClientMark(
+        _positive(told, INCARNATION),
+        _positive(told, COUNTER),
+        _positive(told, ATTACHMENT) if ATTACHMENT in told else 0,
+        FOLLOWS in told,
+    )
 
 
 def _positive(told: dict[str, str], name: str) -> int:
@@ -90,6 +122,25 @@ def control_message(topic: str, /, **fields: str | None) -> bytes:
 
 
 _FIELD_NAMES: Final = {"where": WHERE}
+
+
+def server_reference(host: str, port: int) -> str:
+    """Where a server listens, as the Server Reference property has it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_server_reference(text: str) -> tuple[str, int]:
+    """Host and port of the first server that a reference names."""
+    found = _REFERENCE.fullmatch(text.partition(" ")[0])
+    if found is None or not 0 < int(found["port"] or DEFAULT_PORT) < 65536:
+        raise MqttError(
+            f"the server reference {text!r} is no host and port", ReasonCode.PROTOCOL_ERROR
+        )
+    return found["name"] or found["v6"], int(found["port"] or DEFAULT_PORT)
+
+
+DEFAULT_PORT: Final = 1883
+_REFERENCE: Final = re.compile(r"(\[(?P<v6>[^\]]+)\]|(?P<name>[^:\[\]]+))(:(?P<port>[0-9]{1,5}))?")
 
 
 def subscription_name(topic_filter: str, where: str | None) -> str:

@@ -1,0 +1,1 @@
+"""The fast loop: mechanisms that watch the traffic through one broker and propose moves."""

@@ -1,0 +1,106 @@
+"""Links for tethers: made when one is needed between brokers that need not be neighbours, ended
+when none is.
+
+Both ends know of a tether before it is made: the target was asked to expect it when the move was
+prepared. So both make the link, and one of them dials. Where the brokers are neighbours, their
+primary link serves. A link that nobody needs lingers a little, for what is still under way on it.
+A link that is down for long is given up, unless it is the primary one: then there is no other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gravitate.broker.context import Context
+from gravitate.broker.effects import SetTimer
+from gravitate.broker.links import LinkTable, Role
+
+LINGER_S: Final = 2.0
+"""How long a link stays that no tether needs."""
+DOWN_S_MAX: Final = 3.0
+"""How long a link may be down before its publishers are taken home."""
+
+
+class TetherLinks:
+    """`needed` tells whether some tether of this broker's needs a link to a peer."""
+
+    def __init__(self, context: Context, links: LinkTable, needed: Callable[[str], bool]) -> None:
+        self._context = context
+        self._links = links
+        self._needed = needed
+        self._expected: dict[str, tuple[str, float]] = {}
+        """By move: the broker that will attach a publisher here, until when it may."""
+        self._down_at: dict[str, float] = {}
+        """Since when links have not been up."""
+
+    def is_up(self, peer: str) -> bool:
+        """Whether what is said to `peer` reaches it now; this broker always hears itself."""
+        return peer == self._context.broker_id or self._links.is_up(peer)
+
+    def want(self, peer: str) -> None:
+        self._links.add(peer, Role.TETHER, self._context.now)
+
+    def expect(self, move: str, peer: str, for_s: float) -> None:
+        """Let `peer` attach the publisher here that `move` is about."""
+        if peer == self._context.broker_id:
+            return
+        now = self._context.now
+        self.want(peer)
+        self._expected[move] = (peer, now + for_s)
+        self._context.emit(SetTimer(f"tether:idle:{peer}", now + for_s))
+
+    def expect_no_more(self, move: str) -> None:
+        """The move is over."""
+        if move in self._expected:
+            peer, _ = self._expected.pop(move)
+            self.review(peer)
+
+    def review(self, peer: str) -> None:
+        """A tether that went to `peer` may have been the last."""
+        if self._has_role(peer) and not self.is_needed(peer):
+            at = self._context.now + LINGER_S
+            self._context.emit(SetTimer(f"tether:idle:{peer}", at))
+
+    def idle(self, peer: str) -> None:
+        """It is time to look whether anybody still needs the link."""
+        if self._has_role(peer) and not self.is_needed(peer):
+            self._forget(peer)
+
+    def down(self, peer: str) -> None:
+        """The connection is gone; it may come back."""
+        now = self._context.now
+        if not self._has_role(peer) or self._links.is_neighbour(peer):
+            return
+        if not self.is_needed(peer):
+            self._context.emit(SetTimer(f"tether:idle:{peer}", now))
+        elif peer not in self._down_at:
+            self._down_at[peer] = now
+            self._context.emit(SetTimer(f"tether:down:{peer}", now + DOWN_S_MAX))
+
+    def up(self, peer: str) -> None:
+        self._down_at.pop(peer, None)
+
+    def given_up(self, peer: str) -> bool:
+        """Whether a link has been down for too long. It is forgotten then, with what is under
+        way on it; whoever comes back starts anew."""
+        since = self._down_at.get(peer)
+        if since is None or self._context.now < since + DOWN_S_MAX:
+            return False
+        self._forget(peer)
+        return True
+
+    def _forget(self, peer: str) -> None:
+        self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
+        self._down_at.pop(peer, None)
+        self._links.release(peer, Role.TETHER)
+
+    def _has_role(self, peer: str) -> bool:
+        return peer in self._links and Role.TETHER in self._links[peer].roles
+
+    def is_needed(self, peer: str) -> bool:
+        """Whether a tether needs a link to `peer`, or one is expected."""
+        now = self._context.now
+        return self._needed(peer) or any(
+            expected == peer and now < until for expected, until in self._expected.values()
+        )

@@ -1,0 +1,448 @@
+"""Tethers: a client stays connected here and is attached as a publisher elsewhere.
+
+A client that cannot be told to reconnect, or that also subscribes, is moved by its broker (the
+*origin*) in its stead. Its publications are numbered and accepted here, and handed over unmatched
+to the broker it is attached to (`tethered`), over a direct link; so are its advertisements. The
+origin follows a relocation as a client would:
+
+    ATTACHED --redirected, link up--> PAUSED --sent away--> ATTACHING --attached--> ATTACHED
+       |                                |                       |
+       '-- lost: home, ATTACHING here   '-- stay: ATTACHED      '-- late, refused: back, or home
+
+It can always take the publisher home: the advertisement goes round the tree with a greater
+attachment, and is settled behind the last publication made where it was. A broker that stops in
+order ends the advertisements itself, so the origin waits to see them end (WITHDRAWN) instead of
+asking a broker that does not listen any more.
+
+Invariants: what was handed over is kept until the other broker has acknowledged it, and is handed
+over again, in order, wherever the publisher is attached next; subscribers recognise by its numbers
+what they have had. A tether outlives its client's session until everything has been taken.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Final
+
+from gravitate.broker.context import Context
+from gravitate.broker.dispatch import Dispatch
+from gravitate.broker.effects import (
+    MOVED,
+    STOPPING,
+    TAKEN_OVER,
+    AdvertisementSettled,
+    Attached,
+    SetTimer,
+)
+from gravitate.broker.messages import (
+    FromTether,
+    Message,
+    Publications,
+    TetherAdvertise,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherUnadvertise,
+    ToTether,
+)
+from gravitate.broker.publishers import Publishers
+from gravitate.broker.routing.strategy import Router
+from gravitate.broker.sessions import Session
+from gravitate.broker.tether_links import TetherLinks
+from gravitate.broker.tethered import Tethered, TetheredPublishers
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+ARRIVE_S_MAX: Final = 10.0
+"""How long attaching a publisher elsewhere may take; less than its former broker waits."""
+
+Command = Batch | TetherAdvertise | TetherUnadvertise | TetherDetach
+"""What is handed over in order, once."""
+
+
+class State(enum.Enum):
+    ATTACHED = "attached"
+    PAUSED = "paused"
+    ATTACHING = "attaching"
+    WITHDRAWN = "withdrawn"
+
+
+class Tether:
+    """The origin's end: one client of this broker as a publisher."""
+
+    __slots__ = (
+        "advertised", "attachment", "broker", "destination", "former", "held", "incarnation",
+        "kept", "kept_events", "number", "publisher", "sent", "session", "state",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, broker: str, number: int) -> None:
+        self.publisher = session.id
+        self.incarnation = session.incarnation
+        self.attachment = session.attachment
+        self.number = number
+        self.session: Session | None = session
+        """None: the client is gone, and the tether ends when all has been taken."""
+        self.state = State.ATTACHED
+        self.broker = broker
+        """Where the publisher is attached, or is being attached."""
+        self.former = ""
+        """Where it goes back to when that does not succeed."""
+        self.destination = ""
+        """Where it has been told to go."""
+        self.advertised: dict[str, Filter] = dict(session.advertisements)
+        """By key, as of the last command that was taken."""
+        self.sent: deque[Command] = deque()
+        """Handed over and not acknowledged."""
+        self.kept: deque[Command] = deque()
+        """Not handed over yet."""
+        self.kept_events = 0
+        self.held = False
+        """The other broker has too much of it waiting."""
+
+
+class Tethers:
+    """The tethers of this broker's clients."""
+
+    def __init__(
+        self,
+        context: Context,
+        router: Router,
+        dispatch: Dispatch,
+        publishers: Publishers,
+        tethered: TetheredPublishers,
+        links: TetherLinks,
+    ) -> None:
+        self._context = context
+        self._router = router
+        self._dispatch = dispatch
+        self._publishers = publishers
+        self._tethered = tethered
+        self._links = links
+        self._by_publisher: dict[tuple[str, int], Tether] = {}
+        self._numbers = count(1)
+        self.close_session: Callable[[str, str], None] = lambda id, reason: None
+
+    def __iter__(self) -> Iterator[Tether]:
+        return iter(self._by_publisher.values())
+
+    def __len__(self) -> int:
+        return len(self._by_publisher)
+
+    def peers(self) -> set[str]:
+        """Brokers that a link is needed to."""
+        return {
+            peer
+            for tether in self._by_publisher.values()
+            for peer in (tether.broker, tether.former, tether.destination)
+        }
+
+    # What the client does ------------------------------------------------------------------
+
+    def make(self, session: Session) -> Tethered:
+        """Let a client that publishes here be moved; it stays attached here for now."""
+        publisher = self._tethered.adopt(session)
+        tether = Tether(session, self._context.broker_id, next(self._numbers))
+        session.tether = self._by_publisher[session.id, session.incarnation] = tether
+        return publisher
+
+    def adopt(self, session: Session) -> bool:
+        """Whether a client that comes back finds its tether; its new session goes on with it."""
+        tether = self._by_publisher.get((session.id, session.incarnation))
+        if tether is None:
+            return False
+        session.tether, tether.session = tether, session
+        session.attachment = tether.attachment
+        finishing = any(type(command) is TetherDetach for command in tether.sent)
+        advertised = dict(tether.advertised)
+        commands = [c for c in (*tether.sent, *tether.kept) if type(c) is not TetherDetach]
+        for command in commands:
+            _apply(advertised, command)
+        tether.kept = deque(c for c in tether.kept if type(c) is not TetherDetach)
+        tether.sent = deque(c for c in tether.sent if type(c) is not TetherDetach)
+        # As if its former session had ended what it advertised.
+        for key in advertised:
+            tether.kept.append(TetherUnadvertise(tether.publisher, tether.incarnation, key))
+        if finishing:
+            self._attach(tether, self._context.broker_id)
+        session.say(Attached(session.id))
+        return True
+
+    def advertise(self, tether: Tether, key: str, filter: Filter) -> None:
+        session = tether.session
+        assert session is not None
+        if session.advertisements.get(key) not in (None, filter):
+            session.advertisement_ended()
+        session.advertisements[key] = filter
+        self._pass(tether, TetherAdvertise(tether.publisher, tether.incarnation, key, filter))
+
+    def withdraw(self, tether: Tether, key: str) -> None:
+        session = tether.session
+        assert session is not None
+        if session.advertisements.pop(key, None) is not None:
+            session.advertisement_ended()
+            self._pass(tether, TetherUnadvertise(tether.publisher, tether.incarnation, key))
+
+    def publish(self, tether: Tether, batch: Batch) -> None:
+        session = tether.session
+        assert session is not None
+        topics = session.unadvertised(batch)
+        if topics:
+            widened, ended = session.widen(topics)
+            for key, filter in widened.items():
+                self.advertise(tether, key, filter)
+            for key in ended:
+                if key not in widened:
+                    self.withdraw(tether, key)
+        batch.tether = self._context.broker_id
+        self._pass(tether, batch)
+
+    def close(self, tether: Tether) -> None:
+        """The client is gone: the publisher ends behind what it has published."""
+        tether.session = None
+        self._pass(tether, TetherDetach(tether.publisher, tether.incarnation))
+
+    # Handing over --------------------------------------------------------------------------
+
+    def _pass(self, tether: Tether, command: Command) -> None:
+        if tether.state is State.ATTACHED:
+            self._hand_over(tether, command)
+            return
+        tether.kept.append(command)
+        if type(command) is Batch:
+            tether.kept_events += len(command)
+            self._update_reading(tether)
+
+    def _hand_over(self, tether: Tether, command: Command) -> None:
+        here = self._context.broker_id
+        if tether.broker == here:
+            if type(command) is Batch:
+                self._tethered.publish(here, command)
+            else:
+                assert not isinstance(command, Batch)
+                self._tethered.handle(here, command)
+            self._note_taken(tether, command)
+            return
+        tether.sent.append(command)
+        if isinstance(command, Batch):
+            self._dispatch.hand_over_to(tether.broker, command)
+        else:
+            self._dispatch.send_control(tether.broker, command)
+
+    def taken(self, peer: str, message: Message) -> None:
+        """The other end of a link has received a message of this one's."""
+        if type(message) is Publications:
+            for batch in message.batches:
+                if batch.tether is not None:
+                    self._taken(peer, batch.publisher, batch.incarnation, batch)
+        elif isinstance(message, TetherAdvertise | TetherUnadvertise | TetherDetach):
+            self._taken(peer, message.publisher, message.incarnation, message)
+
+    def _taken(self, peer: str, publisher: str, incarnation: int, command: Command) -> None:
+        tether = self._by_publisher.get((publisher, incarnation))
+        if tether is not None and tether.sent and tether.sent[0] is command:
+            tether.sent.popleft()
+            self._note_taken(tether, command)
+
+    def _note_taken(self, tether: Tether, command: Command) -> None:
+        _apply(tether.advertised, command)
+        if type(command) is TetherDetach:
+            self._end(tether)
+
+    def _resume(self, tether: Tether) -> None:
+        tether.state = State.ATTACHED
+        while tether.kept and tether.state is State.ATTACHED:
+            command = tether.kept.popleft()
+            if type(command) is Batch:
+                tether.kept_events -= len(command)
+            self._hand_over(tether, command)
+        self._update_reading(tether)
+
+    def _take_back(self, tether: Tether) -> None:
+        """What was handed over and not taken will be handed over again."""
+        tether.kept.extendleft(reversed(tether.sent))
+        tether.kept_events += sum(len(c) for c in tether.sent if isinstance(c, Batch))
+        tether.sent.clear()
+
+    def _update_reading(self, tether: Tether) -> None:
+        if tether.session is not None:
+            self._publishers.update_reading(tether.session)
+
+    # Being attached elsewhere --------------------------------------------------------------
+
+    def _attach(self, tether: Tether, broker: str, former: str = "") -> None:
+        self._take_back(tether)
+        left = tether.broker
+        tether.state = State.ATTACHING
+        tether.broker, tether.former, tether.destination = broker, former, ""
+        tether.attachment += 1
+        tether.held = False
+        if tether.session is not None:
+            tether.session.attachment = tether.attachment
+        self._say_attach(tether)
+        if broker != self._context.broker_id:
+            at = self._context.now + ARRIVE_S_MAX
+            self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
+        self._links.review(left)
+        self._update_reading(tether)
+
+    def _say_attach(self, tether: Tether) -> None:
+        about = (tether.publisher, tether.incarnation, tether.attachment)
+        self._say(tether.broker, TetherAttach(*about, dict(tether.advertised)))
+
+    def _say(self, broker: str, message: FromTether) -> None:
+        here = self._context.broker_id
+        if broker == here:
+            self._tethered.handle(here, message)
+        else:
+            self._links.want(broker)
+            self._dispatch.send_control(broker, message)
+
+    def _go_home(self, tether: Tether) -> None:
+        self._attach(tether, self._context.broker_id)
+
+    def _go_back(self, tether: Tether) -> None:
+        """It could not be attached where it was to go."""
+        here, former = self._context.broker_id, tether.former
+        if self._links.is_up(tether.broker):
+            self._say(tether.broker, TetherDetach(tether.publisher, tether.incarnation))
+        self._attach(tether, former if former and self._links.is_up(former) else here)
+
+    def _pause(self, tether: Tether) -> None:
+        tether.state = State.PAUSED
+        about = (tether.publisher, tether.incarnation, tether.attachment)
+        self._say(tether.broker, TetherPaused(*about))
+
+    def _end(self, tether: Tether) -> None:
+        del self._by_publisher[tether.publisher, tether.incarnation]
+        for peer in {tether.broker, tether.former, tether.destination}:
+            self._links.review(peer)
+
+    # What the broker it is attached to says ------------------------------------------------
+
+    def handle(self, peer: str, message: ToTether) -> None:
+        tether = self._by_publisher.get((message.publisher, message.incarnation))
+        if (
+            tether is None
+            or (tether.broker, tether.attachment) != (peer, message.attachment)
+            or tether.state is State.WITHDRAWN
+        ):
+            return  # of where it was before
+        match message:
+            case TetherAttached():
+                if tether.state is State.ATTACHING:
+                    left, tether.former = tether.former, ""
+                    self._resume(tether)
+                    self._links.review(left)
+            case TetherSettled():
+                if tether.session is not None:
+                    tether.session.say(AdvertisementSettled(message.publisher, message.name))
+            case TetherHold():
+                tether.held = message.hold
+                self._update_reading(tether)
+            case TetherRedirect():
+                self._redirected(tether, message.target)
+            case TetherClosed():
+                self._closed(tether, message.reason, message.target)
+
+    def _redirected(self, tether: Tether, target: str) -> None:
+        if target == tether.broker:
+            left, tether.destination = tether.destination, ""
+            self._links.review(left)
+            if tether.state is State.PAUSED:
+                self._resume(tether)
+        elif tether.state is State.ATTACHED and not _finishing(tether):
+            tether.destination = target
+            if target != self._context.broker_id:
+                self._links.want(target)
+            if self._links.is_up(target):
+                self._pause(tether)
+
+    def _closed(self, tether: Tether, reason: str, target: str) -> None:
+        if reason == MOVED and tether.state is State.PAUSED:
+            # It had been told of the pause, so it has taken all that was ahead of it.
+            while tether.sent:
+                _apply(tether.advertised, tether.sent.popleft())
+            self._attach(tether, target, tether.broker)
+        elif reason == STOPPING and tether.state is State.ATTACHING:
+            self._go_back(tether)
+        elif reason == STOPPING:
+            tether.state = State.WITHDRAWN
+            self._take_back(tether)
+            self._update_reading(tether)
+            self._check_withdrawn(tether)
+        elif reason == TAKEN_OVER:
+            session, tether.session = tether.session, None
+            self._end(tether)
+            if session is not None:
+                session.tether = None
+                session.advertisements.clear()
+                self.close_session(session.id, TAKEN_OVER)
+
+    def advertisements_ended(self) -> None:
+        """Some advertisements have ended; they may be what a tether waits for."""
+        for tether in list(self._by_publisher.values()):
+            if tether.state is State.WITHDRAWN:
+                self._check_withdrawn(tether)
+
+    def _check_withdrawn(self, tether: Tether) -> None:
+        known = self._router.advertised_by(tether.publisher, tether.incarnation)
+        if all(entry.last_hop is None for entry in known):
+            self._go_home(tether)
+
+    # What becomes of links -----------------------------------------------------------------
+
+    def link_up(self, peer: str) -> None:
+        """A link can be used: who waits for it to go there pauses."""
+        for tether in list(self._by_publisher.values()):
+            if tether.destination == peer and tether.state is State.ATTACHED:
+                self._pause(tether)
+
+    def link_reset(self, peer: str) -> None:
+        """A link starts anew: the broker there has forgotten what was attached to it."""
+        for tether in list(self._by_publisher.values()):
+            if tether.broker != peer:
+                continue
+            if tether.state is State.ATTACHING:
+                self._say_attach(tether)
+            elif tether.state is not State.WITHDRAWN:
+                self._go_home(tether)
+
+    def link_lost(self, peer: str) -> None:
+        """A link is given up."""
+        for tether in list(self._by_publisher.values()):
+            if tether.destination == peer:
+                tether.destination = ""
+            if tether.broker == peer and tether.state is State.ATTACHING:
+                self._go_back(tether)
+            elif tether.broker == peer:
+                self._go_home(tether)
+
+    def late(self, number: str) -> None:
+        """A publisher should have been attached by now."""
+        here = self._context.broker_id
+        for tether in list(self._by_publisher.values()):
+            if str(tether.number) != number:
+                continue
+            if tether.state is State.ATTACHING and tether.broker != here:
+                self._go_back(tether)
+
+
+def _apply(advertised: dict[str, Filter], command: Command) -> None:
+    """What is advertised after a command has been taken."""
+    if isinstance(command, TetherAdvertise):
+        advertised[command.key] = command.filter
+    elif isinstance(command, TetherUnadvertise):
+        advertised.pop(command.key, None)
+
+
+def _finishing(tether: Tether) -> bool:
+    """Whether the end of the publisher has been handed over."""
+    return bool(tether.sent) and type(tether.sent[-1]) is TetherDetach

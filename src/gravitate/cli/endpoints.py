@@ -1,0 +1,135 @@
+"""Asking the brokers of a running network over HTTP, from the command line.
+
+Owns requests and their failures as sentences. What the pages say is `serve`'s business.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from gravitate.errors import EnvironmentLack, InputError
+
+if TYPE_CHECKING:
+    from gravitate.config.network import BrokerSpec, Network
+    from gravitate.model.moves import Move
+    from gravitate.serve.moves import MoveList, MoveRecord
+
+ANSWER_S_MAX: Final = 5.0
+"""How long a broker may take for what it knows at once."""
+MOVE_S_MAX: Final = 120.0
+"""How long a move may take before nobody waits for it any more."""
+_WAIT_S: Final = 30.0
+
+NOT_FOUND: Final = 404
+
+
+class Refused(InputError):
+    """A broker does not take a request; the message is its own."""
+
+
+def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float = 0.0) -> Any:
+    """The answer of a broker, decoded as `what`; None when it knows no such page.
+
+    With a body it is a POST. A request that is refused raises `Refused`."""
+    import http.client
+
+    import msgspec
+
+    address = spec.address
+    if not address.http:
+        raise InputError(
+            f"broker '{spec.id}' has no http port in the network file: give it one, "
+            "it is asked over HTTP"
+        )
+    connection = http.client.HTTPConnection(
+        address.host, address.http, timeout=ANSWER_S_MAX + wait_s
+    )
+    try:
+        if body is None:
+            connection.request("GET", path)
+        else:
+            content = msgspec.json.encode(body)
+            connection.request("POST", path, content, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        status, content = answer.status, answer.read()
+        if status == NOT_FOUND:
+            return None
+        if status >= 400:
+            raise Refused(f"broker '{spec.id}' refuses: {_error(content)}")
+        return msgspec.json.decode(content, type=what)
+    except (OSError, http.client.HTTPException) as problem:
+        raise EnvironmentLack(
+            f"broker '{spec.id}' does not answer at {address.host}:{address.http} "
+            f"({problem or type(problem).__name__}): is the network up?"
+        ) from None
+    except msgspec.DecodeError as problem:
+        raise EnvironmentLack(
+            f"broker '{spec.id}' at {address.host}:{address.http} answers what is not expected "
+            f"({problem}): is it of this version?"
+        ) from None
+    finally:
+        connection.close()
+
+
+def _error(content: bytes) -> str:
+    import msgspec
+
+    try:
+        return str(msgspec.json.decode(content, type=dict[str, Any])["error"])
+    except (msgspec.DecodeError, KeyError):
+        return content.decode("utf-8", "replace").strip()[:200]
+
+
+def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
+    """Ask the move's broker for it, and wait until it has ended."""
+    import time
+
+    from gravitate.serve.moves import MoveRecord
+
+    until = time.monotonic() + MOVE_S_MAX
+    record: MoveRecord | None = ask(
+        spec, f"/moves?wait_s={_WAIT_S:g}", MoveRecord, move, wait_s=_WAIT_S
+    )
+    while record is not None and record.outcome is None and time.monotonic() < until:
+        page = f"/moves/{quote(move.id, safe='')}?wait_s={_WAIT_S:g}"
+        record = ask(spec, page, MoveRecord, wait_s=_WAIT_S)
+    if record is None:
+        raise EnvironmentLack(f"broker '{spec.id}' knows nothing of moves: is it of this version?")
+    if record.outcome is None:
+        raise EnvironmentLack(
+            f"move '{move.id}' has not ended in {MOVE_S_MAX:g} s: broker '{spec.id}' has it "
+            f"'{record.step}'; see `gravitate moves`"
+        )
+    return record
+
+
+def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
+    """What each broker with an http port knows of its moves, and those that do not answer."""
+    from gravitate.serve.moves import MoveList
+
+    answers = _of_all(network, "/moves", MoveList)
+    silent = [broker for broker, answer in answers.items() if answer is None]
+    return [answer for answer in answers.values() if answer is not None], silent
+
+
+def places(network: Network) -> tuple[dict[str, str], list[str]]:
+    """At which broker each client is, and the brokers that do not tell."""
+    answers = _of_all(network, "/clients", list[str])
+    found = {client: broker for broker, clients in answers.items() for client in clients or ()}
+    return found, [broker for broker, clients in answers.items() if clients is None]
+
+
+def _of_all(network: Network, path: str, what: Any) -> dict[str, Any]:
+    def one(spec: BrokerSpec) -> Any:
+        try:
+            return ask(spec, path, what)
+        except EnvironmentLack:
+            return None
+
+    asked = [spec for spec in network.brokers if spec.address.http]
+    if not asked:
+        raise InputError(f"no broker of network '{network.name}' has an http port: nobody to ask")
+    with ThreadPoolExecutor(max_workers=min(32, len(asked))) as pool:
+        return {spec.id: it for spec, it in zip(asked, pool.map(one, asked), strict=True)}

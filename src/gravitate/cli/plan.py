@@ -1,0 +1,251 @@
+"""`gravitate plan`: moves from recorded traffic. `gravitate verify`: whether a prediction held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gravitate.cli import output, spark
+
+if TYPE_CHECKING:
+    from gravitate.config.plan import Plan
+    from gravitate.pipeline.planning.verification import Verification
+
+EXIT_DOES_NOT_HOLD = 1
+MOVES_SHOWN = 20
+PLAN = Path("plan.json")
+
+app = typer.Typer(help="Make plans from recorded traffic.", no_args_is_help=True)
+
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")]
+
+
+def complete_mechanism(incomplete: str) -> list[str]:
+    return [name for name in ("grape", "pop") if name.startswith(incomplete)]
+
+
+def complete_metric(incomplete: str) -> list[str]:
+    return [name for name in ("delay", "load") if name.startswith(incomplete)]
+
+
+@app.callback()
+def _plan() -> None:
+    """Make plans from recorded traffic."""
+
+
+@app.command()
+def publishers(
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="TRACES", help="The folder of a run: its traces, or its tables."),
+    ],
+    mechanism: Annotated[
+        str, typer.Option(help="grape or pop.", autocompletion=complete_mechanism)
+    ] = "grape",
+    prioritise: Annotated[
+        str,
+        typer.Option(
+            help="What GRAPE minimises first: delay or load.", autocompletion=complete_metric
+        ),
+    ] = "load",
+    weight: Annotated[
+        float, typer.Option(help="How far, in percent, before the other one has its say.")
+    ] = 100.0,
+    margin: Annotated[
+        float, typer.Option(help="A gain below so many percent moves nobody (GRAPE).")
+    ] = 5.0,
+    at_least: Annotated[
+        int, typer.Option(help="Publishers with fewer recorded publications stay.", min=1)
+    ] = 10,
+    service: Annotated[
+        float,
+        typer.Option(
+            "--service-ms", help="How long a broker is busy with one event.", min=0.0, metavar="MS"
+        ),
+    ] = 0.0,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--plan",
+            help="The plan to write. Default: plan.json, and none with --json.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A new folder for the moves as Parquet too.", metavar="DIR"),
+    ] = None,
+    master: spark.Master = None,
+    remote: spark.Remote = None,
+    memory: spark.Memory = None,
+    json: output.AsJson = False,
+) -> None:
+    """Choose the best broker for every publisher of a run, and predict what the moves change.
+
+    Nothing is moved: `gravitate apply` carries the plan out. Takes traces in where needed."""
+    spark.require()
+    from gravitate.config import plan as plans
+    from gravitate.config.script import ServiceTimes
+    from gravitate.pipeline.metrics import Terms
+    from gravitate.pipeline.planning.making import plan_publishers
+    from gravitate.pipeline.planning.publishers import Mechanism
+    from gravitate.pipeline.report.write import check_page, check_run
+    from gravitate.plan.grape import GrapeParameters
+
+    choice = Mechanism(
+        mechanism,
+        GrapeParameters(prioritise, weight, margin_percent=margin),  # type: ignore[arg-type]
+        at_least,
+    )
+    check_run(run)
+    target = plan_file or (None if json else PLAN)
+    if target is not None:
+        check_page(target)
+    _check_new(out)
+    with spark.started(master, remote, memory, hidden=json) as session:
+        with output.activity("reading the run", hidden=json) as tell:
+            plan = plan_publishers(
+                session, run, choice, Terms(ServiceTimes(event_ms=service)), tell
+            )
+        if out is not None:
+            _save_rows(session, plan, out)
+    if target is not None:
+        plans.save(plan, target)
+    if json:
+        output.show_json(plan)
+    else:
+        show_plan(plan)
+    if target is not None:
+        output.say(f"plan: {target}")
+
+
+def _check_new(out: Path | None) -> None:
+    from gravitate.errors import FileError
+
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileError("is not empty: give a new folder", str(out))
+
+
+def _save_rows(session: Any, plan: Plan, out: Path) -> None:
+    from gravitate.pipeline import schemas
+    from gravitate.pipeline.planning.making import plan_rows
+
+    rows = session.createDataFrame(list(plan_rows(plan)), schemas.PLANS)
+    rows.coalesce(1).write.parquet(str(out / "plans"))
+
+
+def show_plan(plan: Plan) -> None:
+    """The predictions of a plan, and its first moves."""
+    rows = []
+    for metric, before in plan.before.items():
+        after = plan.after.get(metric)
+        rows.append(
+            (
+                metric.replace("_", " "),
+                plan.recorded.get(metric),
+                before,
+                after,
+                change_of(before, after),
+            )
+        )
+    output.show_table(
+        ("", "recorded", "predicted before", "predicted after", "change"),
+        rows,
+        title=f"plan '{plan.id}' from {plan.run}: {len(plan.moves)} moves",
+    )
+    if plan.moves:
+        output.show_table(
+            ("move", "what", "why"),
+            [(move.id, said(move), move.why.reason) for move in plan.moves[:MOVES_SHOWN]],
+            title="moves, in order"
+            if len(plan.moves) <= MOVES_SHOWN
+            else f"the first {MOVES_SHOWN} of {len(plan.moves)} moves",
+        )
+
+
+def said(move: Any) -> str:
+    """A move in a few words."""
+    import msgspec
+
+    from gravitate.model.moves import RelocatePublisher
+
+    if isinstance(move, RelocatePublisher):
+        return f"{move.publisher}: {' - '.join(move.path or (move.source, move.target))}"
+    told = {
+        name: value
+        for name, value in msgspec.structs.asdict(move).items()
+        if name not in {"id", "why"}
+    }
+    return f"{move.__struct_config__.tag} {told}"
+
+
+def change_of(before: float | None, after: float | None) -> str:
+    """A change in percent; empty where there is none to tell."""
+    if before is None or after is None or not before:
+        return ""
+    return f"{100 * (after - before) / before:+.1f} %"
+
+
+def verify(
+    path: PlanFile,
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run with the plan's moves done: its traces.")
+    ],
+    tolerance: Annotated[
+        float,
+        typer.Option(help="Percent that the message rate may be off the prediction.", min=0.0),
+    ] = 10.0,
+    master: spark.Master = None,
+    remote: spark.Remote = None,
+    memory: spark.Memory = None,
+    json: output.AsJson = False,
+) -> None:
+    """Compare what a plan predicted with what a run measured.
+
+    Where the run has the moves in it, what came after the last of them counts. Exit status 1 when
+    the message rate is off by more than the tolerance."""
+    spark.require()
+    from gravitate.config import plan as plans
+    from gravitate.pipeline.planning import verification
+    from gravitate.pipeline.report.write import check_run
+
+    plan = plans.load(path)
+    check_run(run)
+    with (
+        spark.started(master, remote, memory, hidden=json) as session,
+        output.activity("reading the run", hidden=json) as tell,
+    ):
+        found = verification.verify(session, plan, run, tolerance / 100, tell)
+    if json:
+        output.show_json(found)
+    else:
+        _show_verification(found)
+    raise typer.Exit(0 if found.holds else EXIT_DOES_NOT_HOLD)
+
+
+def _show_verification(found: Verification) -> None:
+    output.show_table(
+        ("", "before", "predicted", "measured", "off by"),
+        [
+            (
+                it.metric.replace("_", " "),
+                it.before,
+                it.predicted,
+                it.measured,
+                "" if it.difference_share is None else f"{100 * it.difference_share:+.1f} %",
+            )
+            for it in found.metrics
+        ],
+        title=f"plan '{found.plan}' and run {found.run}",
+    )
+    for sentence in found.caveats:
+        output.say(sentence)
+    rate = found.message_rate
+    off = "unknown" if rate.difference_share is None else f"{100 * rate.difference_share:+.1f} %"
+    output.say(
+        f"message rate: {off} off the prediction, "
+        f"{'within' if found.holds else 'not within'} {100 * found.tolerance_share:g} %"
+    )

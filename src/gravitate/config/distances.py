@@ -1,0 +1,33 @@
+"""How far brokers are apart that need not be neighbours.
+
+Links are made at run time between any two brokers of a network; simulated worlds, and nodes that
+emulate latencies, ask here how long they are.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from gravitate.config.network import Network
+from gravitate.errors import InputError
+from gravitate.overlay.coordinates import latency_ms
+from gravitate.overlay.tree import neighbours, path
+
+
+def distance_ms(network: Network, one: str, other: str) -> float:
+    """One-way latency between two brokers: their link's, else the distance of their coordinates,
+    else the sum along the way between them."""
+    links = {frozenset(link.between): link.latency_ms for link in network.links}
+    direct = links.get(frozenset((one, other)))
+    if direct is not None:
+        return direct
+    places = {broker.id: broker.coordinates for broker in network.brokers}
+    for broker in (one, other):
+        if broker not in places:
+            raise InputError(f"network {network.name!r} has no broker {broker!r}")
+    if places[one] and places[other]:
+        return latency_ms(places[one], places[other])
+    way = path(neighbours(places, [link.between for link in network.links]), one, other)
+    if way is None:
+        raise InputError(f"no way leads from {one!r} to {other!r} in network {network.name!r}")
+    return sum(links[frozenset(hop)] for hop in pairwise(way))

@@ -1,0 +1,110 @@
+"""The job that makes a plan for publishers: read a run, choose, predict.
+
+    plan = plan_publishers(spark, Path("traces"), Mechanism())
+
+Read, transform, write: the tables of the run's store in, a `config.plan.Plan` out. The driver sees
+the moves, and figures of the size of the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import functions as F
+
+from gravitate.config import network as network_file
+from gravitate.config.plan import Plan, plan_of
+from gravitate.pipeline.measured import evaluate_run
+from gravitate.pipeline.metrics import Terms
+from gravitate.pipeline.planning.prediction import Frame, predicted
+from gravitate.pipeline.planning.publishers import Mechanism, Overlay, choices, moves_of
+from gravitate.pipeline.planning.recorded import recorded
+from gravitate.pipeline.report.write import complete_store
+from gravitate.pipeline.store import Store
+
+Tell = Callable[[str], None]
+PlanRow = tuple[str, int, str, str, str, float, float, str]
+
+
+def plan_publishers(
+    spark: Any,
+    run: Path,
+    mechanism: Mechanism,
+    terms: Terms | None = None,
+    tell: Tell = lambda sentence: None,
+) -> Plan:
+    """Where the publishers of a run should be, as a plan; traces are taken in where needed."""
+    store = complete_store(spark, run, tell)
+    return plan_from_store(spark, store, run.name or str(run), mechanism, terms, tell)
+
+
+def plan_from_store(
+    spark: Any,
+    store: Store,
+    name: str,
+    mechanism: Mechanism,
+    terms: Terms | None = None,
+    tell: Tell = lambda sentence: None,
+) -> Plan:
+    """The same from tables that are complete."""
+    terms = terms or Terms()
+    manifest = store.manifest()
+    network = network_file.loads(manifest.network, "the network of the run")
+    overlay = Overlay.of(network, terms.service, link_latencies(store.derived(spark, "link_load")))
+    tell(f"reading what {name} measured")
+    measured = evaluate_run(spark, store, name=name, terms=terms)
+    rows = recorded(store.traces(spark, "publications"), store.derived(spark, "publisher_profiles"))
+    tell("choosing a broker for every publisher")
+    better = choices(rows, overlay, mechanism).where("target <> source").collect()
+    moves = moves_of(better, overlay, mechanism)
+    tell(f"predicting what {len(moves)} moves change")
+    before, after = predicted(
+        rows,
+        spark.createDataFrame(
+            [(move.publisher, move.target) for move in moves], "publisher string, target string"
+        ),
+        network,
+        overlay,
+        Frame(
+            duration_s=measured.duration_s,
+            sampling_rate=manifest.sampling_rate,
+            subscribers={b.broker: b.subscribers or 0 for b in measured.brokers},
+            terms=terms,
+        ),
+        cost=sum(move.why.cost for move in moves),
+    )
+    service_ms = terms.service_ms
+    return plan_of(
+        kind="publishers",
+        run=name,
+        network=network,
+        parameters=mechanism.parameters() | ({"service_ms": service_ms} if service_ms else {}),
+        moves=moves,
+        recorded=measured.metrics(),
+        before=before.metrics(),
+        after=after.metrics(),
+    )
+
+
+def link_latencies(link_load: Any) -> dict[frozenset[str], float]:
+    """Half the mean round trip of each link that was measured; as many values as links."""
+    ends = F.array_sort(F.array("broker", "peer"))
+    rows = (
+        link_load.where(F.col("rtt_s_mean").isNotNull())
+        .groupBy(ends.alias("ends"))
+        .agg(F.avg("rtt_s_mean").alias("rtt_s"))
+        .collect()
+    )
+    return {frozenset(row["ends"]): row["rtt_s"] / 2 for row in rows}
+
+
+def plan_rows(plan: Plan) -> Iterator[PlanRow]:
+    """The rows of `schemas.PLANS`."""
+    for number, move in enumerate(plan.moves, start=1):
+        details = msgspec.json.encode(move).decode()
+        kind = str(move.__struct_config__.tag)
+        why = move.why
+        yield plan.id, number, move.id, kind, why.reason, why.gain, why.cost, details

@@ -1,0 +1,246 @@
+"""Where every publisher of a run should be: the choice of GRAPE or POP, for all at once.
+
+    rows = choices(recorded(...), Overlay.of(network), GrapeChoice())
+    moves = [move_of(row, overlay, mechanism) for row in rows.where("target != source").collect()]
+
+A task has some thousand publishers and chooses for all of them in one call of `plan.placement`,
+with the bit vectors of the whole run as the trace session. What reaches the driver are moves.
+
+Owns how recorded rows become profiles and choices become moves with their reasons. How far a
+publisher is from a broker no trace tells, so every broker counts as next to it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gravitate.config.network import Network
+from gravitate.config.script import ServiceTimes
+from gravitate.errors import InputError
+from gravitate.model.moves import Rationale, RelocatePublisher
+from gravitate.pipeline.metrics import tree_of
+from gravitate.pipeline.planning.recorded import Audience, by_publisher, whole_publishers
+from gravitate.plan import placement
+from gravitate.plan.flow import Tree
+from gravitate.plan.grape import GrapeParameters, Metric
+from gravitate.plan.placement import Placements, best_brokers, closest_brokers, profiles_of
+
+MECHANISMS: Final = ("grape", "pop")
+EVIDENCE_MIN: Final = 10
+"""A publisher with fewer recorded publications is left where it is."""
+
+CHOICES: Final = (
+    "publisher string, source string, target string, published double, deliveries double, "
+    "delay_s_before double, delay_s_after double, messages_before double, messages_after double"
+)
+"""Counts are of recorded events. Messages are what all brokers take in for this publisher."""
+
+
+class Mechanism(msgspec.Struct, frozen=True):
+    """How a broker is chosen."""
+
+    name: str = "grape"
+    grape: GrapeParameters = GrapeParameters("load", 100.0)
+    """Of POP only the prioritised metric is used: what gains are told in."""
+    evidence_min: int = EVIDENCE_MIN
+
+    def __post_init__(self) -> None:
+        if self.name not in MECHANISMS:
+            raise InputError(
+                f"unknown mechanism '{self.name}' for publishers: write one of "
+                f"{', '.join(MECHANISMS)}"
+            )
+
+    @property
+    def prioritised(self) -> Metric:
+        return self.grape.prioritised
+
+    def parameters(self) -> dict[str, str | float]:
+        """What a plan tells about it."""
+        told: dict[str, str | float] = {
+            "mechanism": self.name,
+            "publications_min": float(self.evidence_min),
+        }
+        if self.name == "grape":
+            told |= {
+                "prioritise": self.prioritised,
+                "weight_percent": self.grape.weight_percent,
+                "margin_percent": self.grape.margin_percent,
+            }
+        return told
+
+
+class Overlay(msgspec.Struct, frozen=True, eq=False):
+    """The brokers of a network in the order of their ids, and its tree by their positions."""
+
+    brokers: tuple[str, ...]
+    tree: Tree
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        service: ServiceTimes | None = None,
+        latency_s: Mapping[frozenset[str], float] | None = None,
+    ) -> Overlay:
+        """`latency_s` are measured latencies of links; where there is none, the file's counts."""
+        measured = latency_s or {}
+        links = tuple(
+            msgspec.structs.replace(link, latency_ms=1000 * measured[frozenset(link.between)])
+            if frozenset(link.between) in measured
+            else link
+            for link in network.links
+        )
+        in_order = tuple(sorted(network.brokers, key=lambda broker: broker.id))
+        ordered = msgspec.structs.replace(network, brokers=in_order, links=links)
+        return cls(tuple(broker.id for broker in in_order), tree_of(ordered, service))
+
+    def path(self, source: str, target: str) -> tuple[str, ...]:
+        """The brokers from one to another, both included."""
+        position = {broker: at for at, broker in enumerate(self.brokers)}
+        there, back = [position[source]], [position[target]]
+        parent, depth = self.tree.parent, self.tree.depth
+        while there[-1] != back[-1]:
+            lower = there if depth[there[-1]] >= depth[back[-1]] else back
+            lower.append(int(parent[lower[-1]]))
+        return tuple(self.brokers[at] for at in (*there, *back[-2::-1]))
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def choices(rows: Any, overlay: Overlay, mechanism: Mechanism) -> Any:
+    """`CHOICES` from `recorded` rows: every publisher, where it is and where it should be."""
+    return by_publisher(rows).mapInArrow(
+        functools.partial(_task, overlay, mechanism),
+        CHOICES,
+    )
+
+
+def _task(
+    overlay: Overlay, mechanism: Mechanism, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for rows in whole_publishers(batches):
+        yield from chosen(Audience.of(rows, overlay.brokers), overlay, mechanism).to_batches()
+
+
+def chosen(audience: Audience, overlay: Overlay, mechanism: Mechanism) -> pa.Table:
+    """The choice for some publishers."""
+    network = placement.network_of(overlay.tree)
+    profiles = profiles_of(
+        audience.source,
+        audience.owner,
+        audience.broker,
+        audience.word,
+        audience.bits,
+        audience.deliveries,
+    )
+    if mechanism.name == "pop":
+        placed = _closest(network, profiles, mechanism.grape)
+    else:
+        placed = best_brokers(network, profiles, mechanism.grape)
+    known = audience.published >= mechanism.evidence_min
+    target = np.where(known, placed.target, audience.source)
+    # Figures are told for the target: where a publisher stays, those of its own broker.
+    moves = (target != audience.source).astype(np.int64)
+    at = np.arange(len(audience))
+    names = pa.array(overlay.brokers, pa.string())
+    deliveries = np.bincount(audience.owner, audience.deliveries, len(audience))
+    unwanted = audience.published - audience.heard()
+    columns: dict[str, Any] = {
+        "publisher": pa.array(audience.publishers, pa.string()),
+        "source": names.take(pa.array(audience.source)),
+        "target": names.take(pa.array(target)),
+        "published": pa.array(audience.published),
+        "deliveries": pa.array(deliveries),
+        "delay_s_before": pa.array(placed.delay_s[0]),
+        "delay_s_after": pa.array(placed.delay_s[moves, at]),
+        # What nobody wants comes to the publisher's own broker wherever that is.
+        "messages_before": pa.array(placed.messages[0] + unwanted),
+        "messages_after": pa.array(placed.messages[moves, at] + unwanted),
+    }
+    return pa.table(columns)
+
+
+def _closest(
+    network: placement.Network, profiles: placement.Profiles, parameters: GrapeParameters
+) -> Placements:
+    """POP's choice with GRAPE's figures, which POP itself does not know."""
+    closest = closest_brokers(network, profiles)
+    here = best_brokers(network, profiles, parameters)
+    there = best_brokers(network, msgspec.structs.replace(profiles, current=closest), parameters)
+    return Placements(
+        closest,
+        closest,
+        np.stack([here.delay_s[0], there.delay_s[0]]),
+        np.stack([here.messages[0], there.messages[0]]),
+    )
+
+
+# --- at the driver --------------------------------------------------------------------------------
+
+
+def moves_of(
+    rows: Iterable[Any], overlay: Overlay, mechanism: Mechanism
+) -> list[RelocatePublisher]:
+    """Moves from rows of `CHOICES`, those that bring most first; ids are left to the plan."""
+    found = [
+        (_saved(row, mechanism.prioritised), move_of(row, overlay, mechanism))
+        for row in rows
+        if row["target"] != row["source"]
+    ]
+    return [move for _, move in sorted(found, key=lambda it: (-it[0], it[1].publisher))]
+
+
+def move_of(row: Any, overlay: Overlay, mechanism: Mechanism) -> RelocatePublisher:
+    """One choice as a move. `gain` is by how much the prioritised metric falls (seconds of mean
+    delay, or messages), `cost` the links along which the move has to be agreed."""
+    path = overlay.path(row["source"], row["target"])
+    before, after = _figures_of(row, mechanism.prioritised)
+    figures = {
+        "publications": row["published"],
+        "deliveries": row["deliveries"],
+        "delay_s_before": row["delay_s_before"],
+        "delay_s_after": row["delay_s_after"],
+        "messages_before": row["messages_before"],
+        "messages_after": row["messages_after"],
+    }
+    why = Rationale(
+        reason=_reason(row, mechanism, figures),
+        gain=before - after,
+        cost=float(len(path) - 1),
+        figures=figures,
+    )
+    return RelocatePublisher("", row["publisher"], row["source"], row["target"], why, path)
+
+
+def _figures_of(row: Any, metric: Metric) -> tuple[float, float]:
+    name = "delay_s" if metric == "delay" else "messages"
+    return row[f"{name}_before"], row[f"{name}_after"]
+
+
+def _saved(row: Any, metric: Metric) -> float:
+    before, after = _figures_of(row, metric)
+    weight = row["deliveries"] if metric == "delay" else 1.0
+    return float((before - after) * weight)
+
+
+def _reason(row: Any, mechanism: Mechanism, figures: Mapping[str, float]) -> str:
+    if mechanism.name == "pop":
+        rule = f"POP: more than half of the audience is at or behind {row['target']}"
+    else:
+        grape = mechanism.grape
+        rule = f"GRAPE ({grape.prioritised} {grape.weight_percent:g} %): {row['target']} is best"
+    return (
+        f"{rule}; over {figures['publications']:,.0f} publications brokers take in "
+        f"{figures['messages_after']:,.0f} messages instead of "
+        f"{figures['messages_before']:,.0f}, and the mean delay is "
+        f"{1000 * figures['delay_s_after']:.3g} ms instead of "
+        f"{1000 * figures['delay_s_before']:.3g} ms"
+    )

@@ -1,0 +1,142 @@
+"""The HTTP pages for moves: ask for one, see how it went, list them all.
+
+    POST /moves          one move as JSON; 200 when it has ended, 202 while it is under way
+    GET  /moves          what this broker knows of its moves: `MoveList`
+    GET  /moves/ID       one of them: `MoveRecord`
+
+`?wait_s=SECONDS` says how long POST and GET /moves/ID may wait for the end of the move. A move
+that is asked for again is not carried out twice. What is wrong with a move that cannot be meant
+(JSON, names, a path that is none) is told here; what the broker objects to is the move's outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+
+from gravitate.broker.inputs import Input, MoveRequested
+from gravitate.config.network import Network
+from gravitate.model.moves import Move, RelocatePublisher
+from gravitate.overlay import tree
+from gravitate.serve.http import JSON, Request, Response, json_response, refusal
+from gravitate.serve.moves import MoveRecord, MoveRegister
+
+WAIT_S: Final = 40.0
+"""How long the end of a move is waited for unless the asker says; longer than any may take."""
+WAIT_S_MAX: Final = 120.0
+
+
+class MovePages:
+    """Takes requests for moves of one broker; `submit` is its node's, `now` its clock."""
+
+    def __init__(
+        self,
+        network: Network,
+        broker_id: str,
+        register: MoveRegister,
+        submit: Callable[[Input], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._broker_id = broker_id
+        self._register = register
+        self._submit = submit
+        self._now = now
+        ids = [spec.id for spec in network.brokers]
+        self._near = tree.neighbours(ids, [link.between for link in network.links])
+
+    async def answer(self, request: Request) -> Response:
+        """For a request whose path begins with /moves."""
+        wait_s = _wait_s(request)
+        if isinstance(wait_s, Response):
+            return wait_s
+        _, _, id = request.path.removeprefix("/").partition("/")
+        if request.method == "POST":
+            return refusal("404 Not Found", "POST /moves") if id else await self._post(request)
+        if not id:
+            return json_response(self._register.list())
+        record = await self._register.ended(unquote(id), wait_s)
+        if record is None:
+            return refusal(
+                "404 Not Found", f"{self._broker_id} knows no move {unquote(id)!r} (any more)"
+            )
+        return json_response(record)
+
+    async def _post(self, request: Request) -> Response:
+        if request.content_type != JSON:
+            # A page in somebody's browser can send any other type without being asked about it.
+            return refusal(
+                "415 Unsupported Media Type",
+                f"Content-Type is {request.content_type!r}, expected {JSON}",
+            )
+        try:
+            move: Move = msgspec.json.decode(request.body, type=Move)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return refusal("400 Bad Request", f"the move is not accepted: {error}")
+        if isinstance(move, RelocatePublisher) and not move.path:
+            move = self._with_path(move)
+        known = self._register.get(move.id)
+        if known is None:
+            objection = self._objection(move)
+            if objection:
+                return refusal("400 Bad Request", objection)
+            self._register.requested(move, self._now())
+            self._submit(MoveRequested(move))
+        elif known.move != move:
+            return refusal("409 Conflict", f"another move has the id {move.id!r}: give it its own")
+        wait_s = _wait_s(request)
+        assert isinstance(wait_s, float), "it was looked at before"
+        record = await self._register.ended(move.id, wait_s)
+        assert record is not None, f"move {move.id!r} was forgotten while it was waited for"
+        return _told(record)
+
+    def _with_path(self, move: RelocatePublisher) -> RelocatePublisher:
+        """The move along the links of the network file."""
+        if move.source in self._near and move.target in self._near:
+            way = tree.path(self._near, move.source, move.target)
+            return msgspec.structs.replace(move, path=tuple(way or ()))
+        return move
+
+    def _objection(self, move: Move) -> str:
+        """Why the move cannot be meant for this broker; empty when it can."""
+        if not move.id:
+            return "a move needs an id: a text of its own"
+        if not isinstance(move, RelocatePublisher):
+            return ""
+        for place, broker in (("source", move.source), ("target", move.target)):
+            if broker not in self._near:
+                return f"{place} is {broker!r}, the brokers are {', '.join(self._near)}"
+        if move.source != self._broker_id:
+            return (
+                f"source is {move.source!r}: ask that broker, "
+                f"this is {self._broker_id!r} and moves its own publishers"
+            )
+        if move.target == move.source:
+            return f"source and target are both {move.source!r}: name another target"
+        return ""
+
+
+def _told(record: MoveRecord) -> Response:
+    return json_response(record, "202 Accepted" if record.outcome is None else "200 OK")
+
+
+def _wait_s(request: Request) -> float | Response:
+    """How long the asker waits: by default to the end of a move it asks for, else not at all."""
+    asked = parse_qs(request.query, keep_blank_values=True)
+    unknown = sorted(asked.keys() - {"wait_s"})
+    if unknown:
+        return refusal("400 Bad Request", f"parameter {unknown[0]!r} is not known: wait_s is")
+    if "wait_s" not in asked:
+        return WAIT_S if request.method == "POST" else 0.0
+    text = asked["wait_s"][-1]
+    try:
+        wait_s = float(text)
+    except ValueError:
+        wait_s = -1.0
+    if not 0.0 <= wait_s <= WAIT_S_MAX:
+        return refusal(
+            "400 Bad Request", f"wait_s is {text!r}, expected seconds from 0 to {WAIT_S_MAX:g}"
+        )
+    return wait_s

@@ -1,0 +1,26 @@
+"""What MQTT connections need of the node that they bring clients to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from gravitate.broker.inputs import Input
+
+if TYPE_CHECKING:
+    from gravitate.serve.mqtt.connection import Connection
+
+
+class Host(Protocol):
+    """What a connection needs of its node."""
+
+    def submit(self, input: Input) -> None: ...
+
+    def hurry(self, tick: float) -> None:
+        """Everything that a read at the loop's time `tick` brought has been submitted."""
+        ...
+
+    def attach(self, session: str, connection: Connection) -> None: ...
+
+    def detach(self, session: str, connection: Connection) -> None: ...
+
+    def next_incarnation(self) -> int: ...

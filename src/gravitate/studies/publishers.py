@@ -1,0 +1,303 @@
+"""The publisher-placement study: POP and GRAPE against publishers that stay (spec/1).
+
+    seen = run(spark, settings(quick=True))
+    for finding in findings(seen): ...
+
+Owns which runs there are and which of the paper's statements they are held against. A statement is
+about ratios between runs on the same network, workload and seed; with several seeds their mean.
+
+Settled here: the paper's table of clients and rates cannot be read, so there are 40 publishers at
+70 publications a minute with 25 subscribers each (50 on 127 brokers). Runs last 8 simulated
+minutes in the quick study, 18 as in the paper otherwise. "At most" and "up to" are taken over X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gravitate.pipeline.sweeps import sweep
+from gravitate.studies.findings import Finding, percent
+from gravitate.studies.placement_runs import Seen, Setting, simulate
+
+QUICK_S: Final = 480.0
+WHOLE_S: Final = 1080.0
+WEIGHTS: Final = (100.0, 75.0, 50.0, 25.0, 1.0)
+THRESHOLDS: Final = {"grape": (25, 50, 200, 400), "pop": (25, 50, 200, 400)}
+SEEDS: Final = (1, 2, 3, 4, 5)
+X_QUICK: Final = (1, 4, 16)
+X_WHOLE: Final = (1, 2, 4, 8, 16, 32, 0)
+
+Metric = Literal["message_rate", "input_utilisation", "delay_ms", "hops"]
+Progress = Callable[[int, int], None]
+
+
+def settings(quick: bool = True) -> list[Setting]:
+    """The runs of the study."""
+    return list(_quick()) if quick else list(_whole())
+
+
+def _movers(weights: Sequence[float] = (100.0,), **common: Any) -> Iterator[Setting]:
+    """The same run with publishers that stay, and with everything that moves them."""
+    yield Setting(**common)
+    yield Setting(mechanism="pop", **common)
+    for prioritised in ("load", "delay"):
+        for weight in weights:
+            yield Setting(
+                mechanism="grape", prioritised=prioritised, weight_percent=weight, **common
+            )
+
+
+def _quick() -> Iterator[Setting]:
+    for x in X_QUICK:
+        yield from _movers((100.0, 1.0), subscriber_brokers=x, duration_s=QUICK_S)
+    yield from _movers(subscriber_brokers=16, mix="random", duration_s=QUICK_S)
+    yield from _movers(subscriber_brokers=4, fanout=4, duration_s=QUICK_S)
+
+
+def _whole() -> Iterator[Setting]:
+    for seed in SEEDS:
+        for mix in ("enterprise", "random"):
+            for fanout in (2, 4):
+                for x in X_WHOLE:
+                    yield from _movers(
+                        WEIGHTS,
+                        subscriber_brokers=x,
+                        mix=mix,
+                        fanout=fanout,
+                        seed=seed,
+                        duration_s=WHOLE_S,
+                    )
+        for x in X_WHOLE:
+            yield from _movers(
+                subscriber_brokers=x,
+                brokers=127,
+                subscribers_each=50,
+                seed=seed,
+                duration_s=WHOLE_S,
+            )
+        for mechanism, thresholds in THRESHOLDS.items():
+            for threshold in thresholds:
+                yield Setting(
+                    mechanism=mechanism,  # type: ignore[arg-type]
+                    prioritised="load",
+                    threshold=threshold,
+                    subscriber_brokers=4,
+                    seed=seed,
+                    duration_s=WHOLE_S,
+                )
+
+
+def run(
+    spark: Any, runs: Sequence[Setting], progress: Progress = lambda done, total: None
+) -> list[Seen]:
+    """Play the runs as Spark tasks, in their order."""
+    return sweep(spark, runs, simulate, Seen, done=lambda count: progress(count, len(runs)))
+
+
+# --- what is held against the paper ---------------------------------------------------------------
+
+
+class Results:
+    """Runs, found by what they had in common."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        self.seen = list(seen)
+
+    def change(self, mover: str, metric: Metric, **common: Any) -> float | None:
+        """By how much a mover changes a metric against static: the mean over seeds; None when
+        there is no such run."""
+        changes = []
+        for seen in self.seen:
+            if seen.setting.name == mover and _is(seen.setting, common):
+                static = self._like(seen.setting, "static")
+                if static is not None and getattr(static, metric):
+                    changes.append(getattr(seen, metric) / getattr(static, metric) - 1.0)
+        return fmean(changes) if changes else None
+
+    def value(self, mover: str, metric: Metric, **common: Any) -> float | None:
+        found = [
+            getattr(seen, metric)
+            for seen in self.seen
+            if seen.setting.name == mover and _is(seen.setting, common)
+        ]
+        return fmean(found) if found else None
+
+    def overhead_most(self, mover: str) -> float:
+        return max(
+            (seen.overhead for seen in self.seen if seen.setting.name.startswith(mover)),
+            default=0.0,
+        )
+
+    def best_x(self, mover: str, metric: Metric, **common: Any) -> tuple[int, float]:
+        """The X at which a mover lowers a metric most, and by how much."""
+        found = [
+            (change, x)
+            for x in dict.fromkeys(seen.setting.subscriber_brokers for seen in self.seen)
+            if (change := self.change(mover, metric, subscriber_brokers=x, **common)) is not None
+        ]
+        change, x = min(found)
+        return x, change
+
+    def _like(self, setting: Setting, mover: str) -> Seen | None:
+        """The run that differs in nothing but who moves publishers."""
+        wanted = msgspec.structs.replace(
+            setting, mechanism="static", prioritised="delay", weight_percent=100.0, threshold=0
+        )
+        return next((seen for seen in self.seen if seen.setting == wanted), None)
+
+
+def _is(setting: Setting, common: dict[str, Any]) -> bool:
+    return all(getattr(setting, name) == value for name, value in common.items())
+
+
+LOAD: Final = "GRAPE load 100 %"
+DELAY: Final = "GRAPE delay 100 %"
+POP: Final = "POP"
+ENTERPRISE: Final[dict[str, Any]] = {"mix": "enterprise", "brokers": 63, "fanout": 2}
+
+
+def findings(seen: Sequence[Seen]) -> list[Finding]:
+    """Every statement of the paper that these runs can be held against."""
+    results = Results(seen)
+    return [
+        *_reductions(results),
+        *_costs(results),
+        *_enterprise_shapes(results),
+        *_random_shapes(results),
+        *_fanout_shapes(results),
+        _sound(seen),
+    ]
+
+
+def _reductions(results: Results) -> Iterator[Finding]:
+    statements: tuple[tuple[str, str, Metric, str, float], ...] = (
+        ("average broker message rate (Fig. 5a)", LOAD, "message_rate", "up to -85 %", -0.80),
+        ("average delivery delay (Fig. 5c)", DELAY, "delay_ms", "up to -68 %", -0.60),
+        ("average input utilisation (Fig. 5b)", LOAD, "input_utilisation", "up to -68 %", -0.60),
+        ("average broker message rate (Fig. 5a)", POP, "message_rate", "up to -85 %", -0.60),
+        ("average delivery delay (Fig. 5c)", POP, "delay_ms", "up to -63 %", -0.55),
+    )
+    for figure, mover, metric, paper, wanted in statements:
+        x, change = results.best_x(mover, metric, **ENTERPRISE)
+        yield Finding(
+            figure,
+            f"enterprise, 63 brokers, fan-out 2, {mover}, X = {x or 'all'}",
+            paper,
+            percent(change),
+            change <= wanted,
+        )
+
+
+def _costs(results: Results) -> Iterator[Finding]:
+    for mover, most in (("GRAPE", 0.16), (POP, 0.32)):
+        overhead = results.overhead_most(mover)
+        yield Finding(
+            "message overhead (Fig. 6b)",
+            f"{mover}, the most over all runs",
+            f"at most {100 * most:.0f} %",
+            f"{100 * overhead:.1f} %",
+            overhead <= most,
+        )
+
+
+def _enterprise_shapes(results: Results) -> Iterator[Finding]:
+    for x in X_QUICK[1:]:
+        at: dict[str, Any] = {**ENTERPRISE, "subscriber_brokers": x}
+        rate = {m: results.change(m, "message_rate", **at) for m in (LOAD, DELAY, POP)}
+        delay = {m: results.change(m, "delay_ms", **at) for m in (LOAD, DELAY, POP)}
+        if None in rate.values() or None in delay.values():
+            continue
+        setting = f"enterprise, 63 brokers, fan-out 2, X = {x}"
+        yield _lowest("message rate", setting, LOAD, rate)
+        yield _lowest("delivery delay", setting, DELAY, delay)
+        yield Finding(
+            "POP's message rate is above GRAPE's",
+            setting,
+            "above load 100 %",
+            f"{percent(_given(rate[POP]))} against {percent(_given(rate[LOAD]))}",
+            _given(rate[POP]) >= _given(rate[LOAD]),
+        )
+    at = {**ENTERPRISE, "subscriber_brokers": 1}
+    together = [results.change(m, "delay_ms", **at) for m in (LOAD, DELAY, POP)]
+    if None not in together:
+        spread = max(map(_given, together)) - min(map(_given, together))
+        yield Finding(
+            "all are equal when every subscriber is on one broker",
+            "enterprise, 63 brokers, fan-out 2, X = 1: delay",
+            "equal",
+            ", ".join(percent(_given(change)) for change in together),
+            spread <= 0.05,
+        )
+
+
+def _random_shapes(results: Results) -> Iterator[Finding]:
+    at: dict[str, Any] = {"mix": "random", "brokers": 63, "fanout": 2}
+    load, delay = (results.change(m, "message_rate", **at) for m in (LOAD, DELAY))
+    if load is not None and delay is not None:
+        yield Finding(
+            "GRAPE's settings are hard to tell apart on random",
+            "random, 63 brokers, fan-out 2: message rate",
+            "load 100 % as delay 100 %",
+            f"{percent(load)} and {percent(delay)}",
+            abs(load - delay) <= 0.10,
+        )
+    pop, grape = (results.value(m, "message_rate", **at) for m in (POP, LOAD))
+    if pop is not None and grape is not None:
+        yield Finding(
+            "POP's message rate is above GRAPE's on random",
+            "random, 63 brokers, fan-out 2",
+            "about 50 % above",
+            percent(pop / grape - 1.0),
+            pop / grape >= 1.1,
+        )
+
+
+def _fanout_shapes(results: Results) -> Iterator[Finding]:
+    narrow: dict[str, Any] = {**ENTERPRISE, "subscriber_brokers": 4}
+    wide = {**narrow, "fanout": 4}
+    for mover, metric in ((LOAD, "message_rate"), (DELAY, "delay_ms")):
+        two = results.value("static", metric, **narrow), results.value(mover, metric, **narrow)  # type: ignore[arg-type]
+        four = results.value("static", metric, **wide), results.value(mover, metric, **wide)  # type: ignore[arg-type]
+        if None in (*two, *four):
+            continue
+        gain_two = _given(two[0]) - _given(two[1])
+        gain_four = _given(four[0]) - _given(four[1])
+        yield Finding(
+            "gains shrink from fan-out 2 to 4",
+            f"enterprise, 63 brokers, X = 4, {mover}: {metric}",
+            "smaller at fan-out 4",
+            f"{gain_two:.3g} and {gain_four:.3g}",
+            gain_four <= gain_two,
+        )
+
+
+def _sound(seen: Sequence[Seen]) -> Finding:
+    broken = sum(one.violations for one in seen)
+    moves = sum(one.moves for one in seen)
+    return Finding(
+        "nothing is lost, doubled or reordered",
+        f"all {len(seen)} runs, {moves} publishers moved",
+        "seamless",
+        f"{broken} violations",
+        broken == 0,
+    )
+
+
+def _lowest(what: str, setting: str, expected: str, changes: dict[str, float | None]) -> Finding:
+    lowest = min(map(_given, changes.values()))
+    return Finding(
+        f"{expected} has the lowest {what}",
+        setting,
+        "lowest",
+        ", ".join(f"{mover} {percent(_given(change))}" for mover, change in changes.items()),
+        _given(changes[expected]) <= lowest + 0.02,
+    )
+
+
+def _given(value: float | None) -> float:
+    assert value is not None
+    return value

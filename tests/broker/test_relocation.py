@@ -1,0 +1,237 @@
+"""A publisher goes to another broker: step by step, and whatever fails on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from gravitate.broker.effects import MOVED, TAKEN_OVER, Attached, CloseSession, Redirect
+from gravitate.broker.inputs import (
+    ClientConnected,
+    ClientDisconnected,
+    ClientPaused,
+    ClientPublished,
+    MoveRequested,
+)
+from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.relocation import PATIENCE_S, State
+from gravitate.model.events import Event, PlainBodies
+from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+
+from .wired import Wired
+
+CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
+"""a - b - c - d, and e beside b."""
+
+
+class Ends(Mechanism):
+    """Remembers how moves ended."""
+
+    name = "ends"
+
+    def __init__(self) -> None:
+        self.outcomes: list[MoveOutcome] = []
+
+    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
+        self.outcomes.append(outcome)
+
+
+class Scene:
+    """A publisher `pub` at a that has published once; subscribers at a, d and e."""
+
+    def __init__(self) -> None:
+        self.ends = Ends()
+        self.wired = Wired(CHAIN, mechanisms={"a": [self.ends]})
+        self.attachment = 0
+        self.counter = 0
+        self.connect("a")
+        for broker in "ade":
+            self.wired.connect(broker, f"sub-{broker}")
+            self.wired.subscribe(broker, f"sub-{broker}", "x > 0")
+        self.publish("a")
+
+    def connect(self, broker: str) -> None:
+        self.attachment += 1
+        self.wired.tell(
+            broker, ClientConnected("pub", 1, 65535, True, self.attachment, follows=True)
+        )
+
+    def publish(self, broker: str) -> None:
+        self.counter += 1
+        bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
+        self.wired.tell(broker, ClientPublished("pub", bodies, 1, self.counter))
+
+    def request(self, target: str, *path: str) -> None:
+        move = RelocatePublisher("m1", "pub", "a", target, Rationale("closer"), path)
+        self.wired.tell("a", MoveRequested(move))
+
+    def pause(self) -> None:
+        self.wired.tell("a", ClientPaused("pub"))
+
+    def served(self) -> None:
+        """Everybody has had everything, once and in order."""
+        for broker in "ade":
+            wanted = [("pub", number) for number in range(1, self.counter + 1)]
+            assert self.wired.delivered(broker, f"sub-{broker}") == wanted, broker
+
+    def locks(self) -> list[str]:
+        return [m for b in self.wired.brokers.values() for m in b._posts.lock.holders(0.0)]
+
+    def last(self, broker: str, kind: type) -> object:
+        found = [e for e in self.wired.effects[broker] if isinstance(e, kind)]
+        return found[-1] if found else None
+
+    def toward(self) -> dict[str, str | None]:
+        """Where each broker believes the publisher to be."""
+        return {
+            name: entry.last_hop
+            for name, broker in self.wired.brokers.items()
+            if not broker.stopped
+            for entry in broker.router.advertisements().values()
+        }
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_publisher_arrives_where_it_is_sent(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    assert scene.last("a", Redirect) == Redirect("pub", "d")
+    assert scene.locks() == ["m1"] * 4
+    scene.pause()
+    assert scene.last("a", CloseSession) == CloseSession("pub", MOVED, "d")
+    scene.connect("d")
+    assert scene.last("d", Attached) == Attached("pub")
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    assert scene.toward() == {"a": "b", "b": "c", "c": "d", "d": None, "e": "b"}
+    assert scene.locks() == []
+    scene.publish("d")
+    scene.served()
+
+
+def test_tables_are_those_of_a_publisher_that_was_there_from_the_start(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.connect("d")
+    fresh = Wired(CHAIN)
+    fresh.tell("d", ClientConnected("pub", 1, 65535, True, 1))
+    for broker in "ade":
+        fresh.connect(broker, f"sub-{broker}")
+        fresh.subscribe(broker, f"sub-{broker}", "x > 0")
+    bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
+    fresh.tell("d", ClientPublished("pub", bodies, 1, 1))
+    for broker in "abcde":
+        assert scene.wired.table(broker) == fresh.table(broker), broker
+
+
+def test_what_it_sends_before_it_has_arrived_waits_and_is_not_accepted(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.wired.lose("b", "c")
+    scene.connect("d")
+    scene.publish("d")
+    assert scene.last("d", Attached) is None
+    assert scene.wired.accepted("d", "pub") == 0
+    scene.wired.heal("b", "c")
+    assert scene.last("d", Attached) == Attached("pub")
+    assert scene.wired.accepted("d", "pub") == 1
+    scene.served()
+
+
+def test_a_publisher_that_comes_back_is_served_where_it_was(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.wired.lose("b", "c")
+    scene.connect("d")
+    scene.publish("d")
+    scene.wired.tell("d", ClientDisconnected("pub"))
+    scene.connect("a")
+    assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
+    scene.counter -= 1
+    scene.publish("a")
+    scene.wired.heal("b", "c")
+    assert scene.toward() == {"a": None, "b": "a", "c": "b", "d": "c", "e": "b"}
+    scene.publish("a")
+    scene.served()
+
+
+@pytest.mark.parametrize(
+    "path", [(), ("a",), ("a", "d"), ("b", "c", "d"), ("a", "b", "c"), ("a", "b", "a", "d")]
+)
+def test_a_way_that_is_none_is_refused(scene: Scene, path: tuple[str, ...]) -> None:
+    scene.request("d", *path)
+    assert scene.ends.outcomes == [MoveOutcome.REFUSED]
+    assert scene.locks() == []
+
+
+def test_a_way_that_ends_on_the_way_is_refused_and_nothing_stays_locked(scene: Scene) -> None:
+    scene.request("x", "a", "b", "c", "x")
+    assert scene.ends.outcomes == [MoveOutcome.REFUSED]
+    assert scene.locks() == []
+    scene.publish("a")
+    scene.served()
+
+
+def test_a_broker_that_is_locked_refuses(scene: Scene) -> None:
+    assert scene.wired.brokers["c"]._posts.lock.request("other", True, 60.0, scene.wired.now)
+    scene.request("d", "a", "b", "c", "d")
+    assert scene.ends.outcomes == [MoveOutcome.REFUSED]
+    assert scene.locks() == ["other"]
+
+
+def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.wired.pass_time(PATIENCE_S[State.PAUSING] + 1)
+    assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
+    assert scene.last("a", Redirect) == Redirect("pub", "a")
+    scene.publish("a")
+    scene.pause()
+    assert scene.last("a", Redirect) == Redirect("pub", "a")
+    scene.served()
+    assert scene.locks() == []
+
+
+def test_a_publisher_that_vanishes_on_its_way_leaves_nothing_behind(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    assert set(scene.toward()) == set("abcde")
+    scene.wired.pass_time(PATIENCE_S[State.LEAVING] + 1)
+    assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
+    assert scene.toward() == {}
+    assert scene.wired.brokers["a"].clients.departing == {}
+
+
+def test_a_source_that_was_restarted_confirms_what_it_does_not_remember(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.wired.lose("a", "b")
+    scene.connect("d")
+    scene.publish("d")
+    assert scene.last("d", Attached) is None
+    scene.wired.boot("a", 2)
+    scene.wired.heal("a", "b")
+    assert scene.last("d", Attached) == Attached("pub")
+    for broker in "de":
+        assert scene.wired.delivered(broker, f"sub-{broker}") == [("pub", 1), ("pub", 2)]
+
+
+def test_a_publisher_that_connects_elsewhere_by_itself_is_taken_over(scene: Scene) -> None:
+    scene.connect("d")
+    assert scene.last("a", CloseSession) == CloseSession("pub", TAKEN_OVER)
+    assert "pub" not in scene.wired.brokers["a"].clients.sessions
+    scene.publish("d")
+    scene.served()
+
+
+def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.wired.lose("b", "c")
+    scene.connect("d")
+    scene.wired.connect("c", "late")
+    scene.wired.subscribe("c", "late", "x > 0")
+    scene.wired.heal("b", "c")
+    scene.publish("d")
+    assert scene.wired.delivered("c", "late") == [("pub", 2)]
+    scene.served()

@@ -1,0 +1,127 @@
+"""Predicted against measured: what is compared, from when on, and what is told beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.pipeline.planning.worlds import Recorded, record, with_publishers_at
+
+from gravitate.config import network as network_file
+from gravitate.config.plan import Plan
+from gravitate.config.script import Script
+from gravitate.errors import FileError
+from gravitate.model.moves import MoveOutcome
+from gravitate.pipeline.ingest import ingest
+from gravitate.pipeline.planning.making import plan_publishers
+from gravitate.pipeline.planning.publishers import Mechanism
+from gravitate.pipeline.planning.verification import compared, verify
+from gravitate.trace.writer import TraceWriter
+
+
+@pytest.fixture(scope="module")
+def plan(spark: Any, run: Recorded) -> Plan:
+    return plan_publishers(spark, run.folder, Mechanism(evidence_min=1))
+
+
+@pytest.fixture(scope="module")
+def moved_run(
+    spark: Any, script: Script, plan: Plan, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same traffic with the moves done; traces say that they were done in the first period,
+    and those of another plan after the last publication."""
+    folder = tmp_path_factory.mktemp("verification") / "run"
+    places = {move.publisher: move.target for move in plan.moves}  # type: ignore[union-attr]
+    record(with_publishers_at(script, places), folder)
+    with TraceWriter(folder, "operator") as writer:
+        for number, move in enumerate(plan.moves):
+            applied = msgspec.structs.replace(move, id=f"{move.id}-17")
+            writer.on_move("b1", applied, MoveOutcome.DONE, 4.5)
+            late = msgspec.structs.replace(move, id=f"late-{number}-17")
+            writer.on_move("b1", late, MoveOutcome.DONE, 1000.0)
+        writer.on_move("b1", plan.moves[0], MoveOutcome.REFUSED, 1000.0)
+    ingest(spark, folder, period_s=5.0)
+    return folder
+
+
+def test_a_run_of_the_moved_network_is_what_was_predicted(
+    spark: Any, plan: Plan, moved_run: Path
+) -> None:
+    found = verify(spark, plan, moved_run)
+    assert found.holds
+    assert (found.moves_done, found.since_s) == (len(plan.moves), 5.0)
+    by_metric = {it.metric: it for it in found.metrics}
+    # The first seconds are left out, and what they carried was not quite the same.
+    assert found.message_rate.measured == pytest.approx(found.message_rate.predicted, rel=0.1)
+    assert by_metric["hops_mean"].difference_share == pytest.approx(0.0, abs=0.1)
+    assert found.message_rate.before > found.message_rate.predicted  # type: ignore[operator]
+    assert by_metric["control_overhead_share"].difference_share is None
+
+
+def test_a_run_that_began_with_the_moves_done_is_compared_as_a_whole(
+    spark: Any, plan: Plan, moved_run: Path
+) -> None:
+    found = verify(spark, msgspec.structs.replace(plan, id="unheard-of"), moved_run)
+    assert (found.moves_done, found.since_s) == (0, None)
+    for it in found.metrics:
+        # Percentiles come from classes 2 % wide; what moves cost is said by those of the run.
+        if it.difference_share is not None and it.metric != "reconfiguration_cost":
+            assert abs(it.difference_share) < 0.02, it
+
+
+def test_the_network_as_it_was_is_not_what_was_predicted(
+    spark: Any, plan: Plan, run: Recorded
+) -> None:
+    found = verify(spark, plan, run.folder)
+    assert not found.holds
+    assert (found.moves_done, found.since_s) == (0, None)
+    assert found.message_rate.measured == pytest.approx(found.message_rate.before)
+
+
+def test_a_run_without_anything_after_the_moves_is_refused(
+    spark: Any, plan: Plan, moved_run: Path
+) -> None:
+    late = msgspec.structs.replace(plan, id="late")
+    with pytest.raises(FileError, match="nothing was published after the last move, from 1,000 s"):
+        verify(spark, late, moved_run)
+
+
+def test_a_run_of_another_network_is_refused(
+    spark: Any, script: Script, plan: Plan, run: Recorded
+) -> None:
+    slow = msgspec.structs.replace(
+        script.network,
+        links=tuple(
+            msgspec.structs.replace(link, latency_ms=99.0) for link in script.network.links
+        ),
+    )
+    other = msgspec.structs.replace(plan, network=network_file.render(slow))
+    with pytest.raises(FileError, match="is a run of another network than that of plan"):
+        verify(spark, other, run.folder)
+
+
+def figures(published: float, rate: float, duration_s: float = 10.0) -> dict[str, float | None]:
+    return {
+        "duration_s": duration_s,
+        "published": published,
+        "hops_mean": 0.0,
+        "broker_rate_msgs_per_s_mean": rate,
+    }
+
+
+def test_totals_are_compared_a_second_and_other_traffic_is_told_of(plan: Plan) -> None:
+    stated = msgspec.structs.replace(plan, before=figures(100.0, 9.0), after=figures(100.0, 3.0))
+    found = compared(stated, "run", figures(200.0, 3.2, duration_s=20.0))
+    assert [(it.metric, it.predicted, it.measured) for it in found.metrics] == [
+        ("published_rate_msgs_per_s", 10.0, 10.0),
+        ("hops_mean", 0.0, 0.0),
+        ("broker_rate_msgs_per_s_mean", 3.0, 3.2),
+    ]
+    assert found.holds
+    assert found.caveats == ()
+    busier = compared(stated, "run", figures(150.0, 4.5), moves_done=1)
+    assert not busier.holds
+    assert "published 15 events a second and the recording 10" in busier.caveats[0]
+    assert "the run has 1 done" in busier.caveats[1]
