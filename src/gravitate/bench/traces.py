@@ -36,9 +36,9 @@ class Traffic(msgspec.Struct, frozen=True):
 
     brokers: int = 63
     publishers: int = 300
-    rate_msgs_per_s: float = 0.5
+    rate_msgs_per_s: float = 1.2
     """Of one publisher."""
-    interested_share: float = 0.15
+    interested_share: float = 0.05
     """Of the brokers, for each publisher."""
     seed: int = 1
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
-from gravitate.pipeline.derive.scanning import Summary, summarised
+from gravitate.pipeline.derive.scanning import Summary, summarised, together
 from gravitate.pipeline.derive.writing import finish, replace
 from gravitate.pipeline.store import Store
 
@@ -85,7 +85,7 @@ def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:
     counts = counts.persist()
     last = counts.agg(F.max("period")).first()[0]
     rows = rates.topic_rates(counts, last or 0, store.manifest().period_s)
-    replace(rows, store, "topic_rates", None)
+    replace(together(rows, "period"), store, "topic_rates", None)
     counts.unpersist()
 
 
