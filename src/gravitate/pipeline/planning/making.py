@@ -93,9 +93,9 @@ def link_latencies(link_load: Any) -> dict[frozenset[str], float]:
     """Half the mean round trip of each link that was measured; as many values as links."""
     ends = F.array_sort(F.array("broker", "peer"))
     rows = (
-        link_load.where(F.col("rtt_s_mean").isNotNull())
+        link_load.where(F.col("rtt_count") > 0)
         .groupBy(ends.alias("ends"))
-        .agg(F.avg("rtt_s_mean").alias("rtt_s"))
+        .agg((F.sum("rtt_s_sum") / F.sum("rtt_count")).alias("rtt_s"))
         .collect()
     )
     return {frozenset(row["ends"]): row["rtt_s"] / 2 for row in rows}
