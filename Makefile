@@ -8,7 +8,7 @@ CASES ?= matching node links simulator pipeline placement
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench setup lock clean
+.PHONY: help demo test slow lint format bench setup lock clean
 
 help: ## say what can be made
 	@echo "gravitate: a publish/subscribe network that pulls itself into shape"
@@ -20,6 +20,9 @@ demo: $(VENV)/.runtime ## a network of 15 brokers carries stock quotes for one m
 test: $(VENV)/.dev ## run the test suite (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore tests/pipeline
 	$(BIN)/pytest -q tests/pipeline  # one process, so that there is one Spark session
+
+slow: $(VENV)/.dev ## run the tests that take minutes each
+	$(BIN)/pytest -q -m slow
 
 lint: $(VENV)/.dev ## style, types and layers
 	$(BIN)/ruff check

@@ -88,7 +88,13 @@ def figures(spark: Any, workload: Path) -> Any:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", [cluster, connect_server], ids=["standalone", "connect"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(cluster, id="standalone"),
+        pytest.param(connect_server, id="connect", marks=pytest.mark.slow),
+    ],
+)
 def test_a_cluster_makes_the_tables_and_figures_of_embedded_mode(
     kind: Any, run: Path, workload: Path, embedded: Store, figures: Any, tmp_path: Path
 ) -> None:

@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from importlib import resources
@@ -204,7 +207,18 @@ def _started(options: SparkOptions) -> Any:
     builder = SparkSession.builder.appName("gravitate").master(options.master)
     for name, value in _settings(options, scratch, loopback).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    interrupted = signal.getsignal(signal.SIGINT)
+    spark = builder.getOrCreate()
+    # Spark would cancel its jobs from within the signal, over a connection that is in use then.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupted)
+    logging.getLogger().addFilter(_is_worth_saying)
+    return spark
+
+
+def _is_worth_saying(record: logging.LogRecord) -> bool:
+    """Not what the bridge to Java writes when Ctrl-C comes between question and answer."""
+    return "while sending command" not in record.getMessage()
 
 
 def _connected(options: SparkOptions) -> Any:
@@ -218,13 +232,13 @@ def _connected(options: SparkOptions) -> Any:
 
 def _settings(options: SparkOptions, scratch: Path, loopback: bool) -> dict[str, str]:
     """Everything a session of our own is started with."""
-    logging = resources.files("gravitate.pipeline") / "log4j2.properties"
+    log_settings = resources.files("gravitate.pipeline") / "log4j2.properties"
     memory_mib = int(_memory_gib(options) * 1024)
     settings = {
         "spark.driver.memory": f"{memory_mib}m",
         # On few cores the parallel collector leaves more of them to the work than the usual one.
         "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC"
+            f"-Dlog4j2.configurationFile={log_settings} -XX:+UseParallelGC"
         ),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
