@@ -64,16 +64,14 @@ def derive_table(spark: Any, store: Store, table: str, periods: Periods = None) 
 
 def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
     period_s = store.manifest().period_s
-    if periods is None:
-        known = store.derived(spark, "publisher_profiles")
-    else:
+    needed = None
+    if periods is not None:
         # What came to a broker in one period may change what others had in common with it in
         # the periods around, and these depend on those around them.
         periods = widened(periods, interest.reach(period_s))
         needed = interest.needed(periods, period_s)
-        known = store.derived(spark, "publisher_profiles", needed).where(is_one_of(needed))
-    rows = interest.common_interest(known, period_s, periods)
-    replace(rows, store, "common_interest", periods)
+    shares = interest.dealt(store.derived_files("publisher_profiles", needed), period_s, periods)
+    replace(interest.common_interest(spark, shares, period_s), store, "common_interest", periods)
 
 
 def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:
