@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape
-from gravitate.pipeline.derive.interest import Share, common_interest, dealt, needed, reach
+from gravitate.pipeline.derive.interest import Share, added_up, counting, dealt, needed, reach
 
 PERIOD_S = 60.0
 WORDS = 150
@@ -64,8 +65,9 @@ def test_of_a_span_only_what_is_asked_for_is_computed(profiles: dict[int, list[P
 
 def test_shares_add_up_to_the_whole(spark: Any, profiles: dict[int, list[Path]]) -> None:
     def found(shares: list[Share]) -> dict[tuple[Any, ...], tuple[int, int]]:
-        rows = common_interest(spark, shares, PERIOD_S).collect()
-        assert len({tuple(row)[:3] for row in rows}) == len(rows)
+        numbers = spark.range(0, len(shares), 1, 3)
+        counts = numbers.mapInArrow(counting(shares, PERIOD_S), schemas.COMMON_INTEREST)
+        rows = added_up(counts).collect()
         return {tuple(row)[:3]: tuple(row)[3:] for row in rows}
 
     whole = found(dealt(profiles, PERIOD_S))
@@ -77,8 +79,8 @@ def test_shares_add_up_to_the_whole(spark: Any, profiles: dict[int, list[Path]])
     assert all(events <= bloom <= 1.02 * events + 2 for events, bloom in shared.values())
 
 
-def test_nothing_has_nothing_in_common(spark: Any) -> None:
-    assert common_interest(spark, dealt({}, PERIOD_S), PERIOD_S).collect() == []
+def test_without_profiles_there_is_nothing_to_do() -> None:
+    assert dealt({}, PERIOD_S) == []
 
 
 def test_a_share_of_a_filter_is_as_full_as_the_whole() -> None:

@@ -20,7 +20,7 @@ from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
 from gravitate.pipeline.derive.scanning import Summary, summarised, together
-from gravitate.pipeline.derive.writing import finish, replace
+from gravitate.pipeline.derive.writing import finish, replace, replace_with
 from gravitate.pipeline.store import Store
 
 TASKS_MAX: Final = 1000
@@ -71,7 +71,13 @@ def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
         periods = widened(periods, interest.reach(period_s))
         needed = interest.needed(periods, period_s)
     shares = interest.dealt(store.derived_files("publisher_profiles", needed), period_s, periods)
-    replace(interest.common_interest(spark, shares, period_s), store, "common_interest", periods)
+    numbers = spark.range(0, len(shares), 1, min(max(len(shares), 1), TASKS_MAX))
+    count = interest.counting(shares, period_s)
+    if all(share.shares == 1 for share in shares):
+        replace_with(numbers, count, store, "common_interest", periods)
+    else:
+        found = numbers.mapInArrow(count, schemas.COMMON_INTEREST)
+        replace(interest.added_up(found), store, "common_interest", periods)
 
 
 def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:

@@ -30,6 +30,7 @@ from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape, Ints, Vectors, Words, shared_events
 from gravitate.pipeline.derive.grouping import codes
 from gravitate.pipeline.derive.scanning import together
+from gravitate.pipeline.derive.writing import Make
 from gravitate.trace.sampling import event_hashes, publisher_hash
 
 TRAVEL_S_MAX: Final = 120.0
@@ -56,20 +57,17 @@ class Share(msgspec.Struct, frozen=True):
     """In how many the span is dealt out."""
 
 
-def common_interest(
-    spark: Any, shares: Sequence[Share], period_s: float, shape: FilterShape | None = None
-) -> Any:
-    """`schemas.COMMON_INTEREST` of the periods of all shares.
+def counting(shares: Sequence[Share], period_s: float, shape: FilterShape | None = None) -> Make:
+    """Makes rows of `schemas.COMMON_INTEREST` of the positions of shares, for `mapInArrow`.
 
     Pairs with nothing in common have no row, unless a Bloom filter pretends that they have."""
-    work = partial(
+    return partial(
         _count, shares=list(shares), margin=reach(period_s), shape=shape or FilterShape()
     )
-    found = spark.range(0, len(shares), 1, max(len(shares), 1)).mapInArrow(
-        work, schemas.COMMON_INTEREST
-    )
-    if all(share.shares == 1 for share in shares):
-        return found
+
+
+def added_up(found: Any) -> Any:
+    """What the shares of spans have found, together."""
     return (
         together(found, "period")
         .groupBy("period", "broker", "other")
