@@ -99,7 +99,7 @@ def test_files_that_are_not_there_are_told_of_before_spark_starts(
         run("evaluate", "w", "--network", str(tmp_path / "network.toml"))
     with pytest.raises(FileError, match="has no tables of a run"):
         run("evaluate", "--run", str(tmp_path))
-    with pytest.raises(FileError, match=r"workload\.json: cannot be read"):
+    with pytest.raises(FileError, match=r"has no workload\.json"):
         run("match", str(tmp_path))
 
 

@@ -257,7 +257,7 @@ def test_a_missing_value_is_refused_with_its_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_lacks_something_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"workload\.json: cannot be read"):
+    with pytest.raises(FileError, match=r"nowhere: has no workload\.json"):
         read(tmp_path / "nowhere")
     folder = toy(tmp_path / "toy")
     (folder / "subscriptions" / "part-00000.parquet").unlink()

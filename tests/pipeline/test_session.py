@@ -45,6 +45,19 @@ def test_workers_run_this_interpreter(spark: Any) -> None:
     assert [row.python for row in rows] == [sys.executable]
 
 
+def test_what_outlives_a_task_is_not_looked_at_by_the_next_collection(spark: Any) -> None:
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import gc
+
+        for batch in batches:
+            count = gc.get_freeze_count()
+            yield pa.RecordBatch.from_pydict({"id": [count] * len(batch)})
+
+    tasks = spark.range(0, 8, 1, 8).mapInArrow(frozen, "id long")
+    tasks.collect()
+    assert any(row["id"] > 10_000 for row in tasks.collect())
+
+
 def test_an_embedded_session_listens_on_loopback_alone(spark: Any) -> None:
     family = (psutil.Process(), *psutil.Process().children(recursive=True))
     assert any("java" in process.name() for process in family)

@@ -34,7 +34,9 @@ def demo(
     ] = True,
     json: output.AsJson = False,
 ) -> None:
-    """15 brokers carry stock quotes to 300 subscribers; exit status 1 when one is missing."""
+    """15 brokers carry stock quotes to 300 subscribers; exit status 1 when one is missing.
+
+    Spark makes the workload before, and a report of the traces after."""
     from gravitate.serve.demo import report_json, report_table
     from gravitate.trace.manifest import check_unused
 

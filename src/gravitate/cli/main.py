@@ -89,7 +89,7 @@ def main() -> None:
     try:
         app()
     except FilterError as error:
-        _fail(f"the condition does not parse:\n{error.pointed()}", 2)
+        _fail(f"this does not parse:\n{error.pointed()}", 2)
     except GravitateError as error:
         _fail(str(error), 2)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The stock-quote workload of the publisher-placement study, as tables (spec/1, *Workloads*).
+"""The stock-quote workload of the publisher-placement study, as tables (paper 1).
 
 Every publisher quotes one symbol on the topic `stocks/SYMBOL`; subscriber `s` follows the symbol
 of publisher `s % publishers`. *High-rated* subscribers take all of it, *medium* and *low* ones
@@ -41,7 +41,7 @@ MIXES: Final = {"enterprise": (0.05, 0.0, 0.95), "random": (0.05, 0.25, 0.70)}
 class StockQuotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of the stock-quote workload; rates are per publisher.
 
-    The paper's own table of rates is unreadable; spec/1 settles for 70 a minute. With the mix
+    The paper's own table of rates is unreadable; here it is 70 a minute. With the mix
     *random* subscribers of all classes are anywhere; with *enterprise* all high-rated ones are on
     one broker and the low-rated ones on the others."""
 

@@ -155,6 +155,11 @@ def load_manifest(directory: str | Path) -> WorkloadManifest:
     path = Path(directory) / MANIFEST
     try:
         return msgspec.json.decode(path.read_bytes(), type=WorkloadManifest)
+    except FileNotFoundError:
+        raise FileError(
+            f"has no {MANIFEST}: write the folder of a workload, as `gravitate workload` makes it",
+            str(directory),
+        ) from None
     except OSError as problem:
         raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
     except msgspec.DecodeError as problem:

@@ -289,7 +289,7 @@ def _numbers(brokers: pa.Array, known: pa.Array) -> Any:
         names = ", ".join(known[:5].to_pylist()) + (", ..." if len(known) > 5 else "")
         raise InputError(
             f"the workload has clients on broker '{stranger}', which the network lacks: it has "
-            f"{names}; evaluate it with its own network, or give a placement"
+            f"{names}; evaluate it on a network of its own brokers, or move these clients first"
         )
     return found.to_numpy()
 

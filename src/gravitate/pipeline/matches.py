@@ -271,7 +271,7 @@ def flow_rows(interests: Interests, batches: Iterator[pa.RecordBatch]) -> Iterat
                 homeless = batch.filter(pc.is_null(batch.column("broker")))
                 raise InputError(
                     f"publisher '{homeless.column('client')[0]}' is on no broker: place it in the "
-                    "workload, or give a placement"
+                    "workload, or move it first"
                 )
             yield batch
 
@@ -284,7 +284,7 @@ def _placed(interests: Interests) -> Iterator[str]:
         if broker is None:
             raise InputError(
                 f"subscriber '{subscriber}' is on no broker: place it in the workload, "
-                "or give a placement"
+                "or move it first"
             )
         yield broker
 

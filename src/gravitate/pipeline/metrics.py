@@ -10,9 +10,9 @@ Definitions are those of `trace.metrics`; what is added here:
 - *output utilisation* of a broker: what it sends over links of limited bandwidth, frames
   included, as a share of what they can take; null where nothing is limited;
 - *bandwidth*: what all links carry, without frames;
-- *load balance factor* (spec/4): the largest `m_i / (kappa_i m)` over the brokers, with `m_i` of
+- *load balance factor* (paper 4): the largest `m_i / (kappa_i m)` over the brokers, with `m_i` of
   the `m` subscribers on broker i and `kappa_i` its share of the capacity, equal unless given;
-- *PSOOP cost* (spec/3): for every event the processing cost of each broker and the cost of each
+- *PSOOP cost* (paper 3): for every event the processing cost of each broker and the cost of each
   link that it passes, summed; null when an event passed a link whose cost is not known;
 - *control overhead* and *reconfiguration cost*: null where nothing is known of them.
 

@@ -41,6 +41,8 @@ MEMORY_GIB_MAX = 4.0
 MEMORY_GIB_MIN = 0.5
 ANSWER_S_MAX = 5.0
 """How long a master may take to accept a connection."""
+SOCKET_FOLDER_MAX = 60
+"""Paths of sockets are limited to some hundred characters, of which Spark's name takes 43."""
 
 
 class SparkOptions(msgspec.Struct, frozen=True):
@@ -248,6 +250,12 @@ def _settings(options: SparkOptions, scratch: Path, loopback: bool) -> dict[str,
     }
     if loopback:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = LOOPBACK
+    if options.embedded:
+        settings["spark.python.daemon.module"] = "gravitate.pipeline.daemon"
+        if len(str(scratch)) <= SOCKET_FOLDER_MAX:
+            # Without the pauses that TCP makes between small messages, a task takes half the time.
+            settings["spark.python.unix.domain.socket.enabled"] = "true"
+            settings["spark.python.unix.domain.socket.dir"] = str(scratch)
     return settings
 
 

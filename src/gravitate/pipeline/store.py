@@ -200,15 +200,25 @@ class Store:
         """All rows of a derived table; files of other `periods` are not checked, and rows of
         these are to be chosen from it."""
         expected = schemas.DERIVED[table]
+        if not self.derived_files(table, periods):
+            return spark.createDataFrame([], expected)
+        folder = self.directory / "derived" / table
+        return spark.read.schema(expected).parquet(str(folder)).select(*expected.names)
+
+    def derived_files(
+        self, table: str, periods: Collection[int] | None = None
+    ) -> dict[int, list[Path]]:
+        """The files of a derived table by their period, checked; of the given periods, or all."""
         folder = self.directory / "derived" / table
         wanted = ["*"] if periods is None else periods
-        files = [file for period in wanted for file in folder.glob(f"period={period}/*.parquet")]
+        files: dict[int, list[Path]] = {}
+        for file in sorted(f for one in wanted for f in folder.glob(f"period={one}/*.parquet")):
+            files.setdefault(int(file.parent.name.partition("=")[2]), []).append(file)
+        expected = schemas.DERIVED[table]
         columns = StructType([field for field in expected.fields if field.name != "period"])
-        for file in files:
+        for file in (file for found in files.values() for file in found):
             schemas.check_file(file, table, columns)
-        if not files:
-            return spark.createDataFrame([], expected)
-        return spark.read.schema(expected).parquet(str(folder)).select(*expected.names)
+        return files
 
 
 def write_whole(path: Path, what: Any) -> None:

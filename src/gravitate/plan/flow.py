@@ -230,7 +230,7 @@ def flow(tree: Tree, flows: Flows, strategy: str = "S0") -> tuple[Loads, Reached
 def psoop_cost(
     passed: ArrayLike, processing_cost: ArrayLike, crossed: ArrayLike, link_cost: ArrayLike
 ) -> float:
-    """The cost of all deliveries (spec/3): for each event the processing cost of every broker
+    """The cost of all deliveries (paper 3): for each event the processing cost of every broker
     and the cost of every link that it passes.
 
     On primary links these are the brokers and links of the smallest subtree that joins an event's

@@ -51,6 +51,11 @@ def load(directory: str | Path) -> RunManifest:
     path = Path(directory) / NAME
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
+    except FileNotFoundError:
+        raise FileError(
+            f"has no {NAME}: write the folder of a run, where brokers or the simulator left traces",
+            str(directory),
+        ) from None
     except OSError as problem:
         raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
     except msgspec.DecodeError as problem:

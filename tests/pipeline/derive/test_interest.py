@@ -2,62 +2,85 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gravitate.pipeline import schemas
-from gravitate.pipeline.derive import interest
 from gravitate.pipeline.derive.filters import FilterShape
-from gravitate.pipeline.derive.interest import common_interest, dealt, needed, reach
+from gravitate.pipeline.derive.interest import Share, added_up, counting, dealt, needed, reach
 
 PERIOD_S = 60.0
 WORDS = 150
+PERIODS = 12
 
 
 @pytest.fixture(scope="module")
-def profiles(spark: Any) -> Any:
-    """Three brokers, each with some bits of every word, spread over two spans."""
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Path]]:
+    """Three brokers, each with some bits of every word, spread over two spans; a file a broker."""
     random = np.random.default_rng(3)
-    rows = [
-        (period, f"p{number % 7}", 1, broker, number, int(random.integers(1, 2**62)), 1)
-        for number in range(WORDS)
-        for broker in ("b1", "b2", "b3")
-        for period in (number % 12,)
-    ]
-    return spark.createDataFrame(rows, schemas.PUBLISHER_PROFILES)
+    folder = tmp_path_factory.mktemp("profiles")
+    files: dict[int, list[Path]] = {}
+    for period in range(PERIODS):
+        numbers = range(period, WORDS, PERIODS)
+        for broker in ("b1", "b2", "b3"):
+            rows = pa.table(
+                {
+                    "publisher": [f"p{number % 7}" for number in numbers],
+                    "incarnation": [1 for _ in numbers],
+                    "broker": [broker for _ in numbers],
+                    "word": list(numbers),
+                    "bits": [int(random.integers(1, 2**62)) for _ in numbers],
+                    "deliveries": [1 for _ in numbers],
+                }
+            )
+            file = folder / f"{period}-{broker}.parquet"
+            pq.write_table(rows, file)
+            files.setdefault(period, []).append(file)
+    return files
 
 
-def test_a_span_with_many_rows_is_dealt_out_by_words(profiles: Any) -> None:
-    rows = dealt(profiles, PERIOD_S, rows_per_share=50).collect()
-    sizes: dict[int, int] = defaultdict(int)
-    shares: dict[tuple[Any, ...], set[int]] = defaultdict(set)
-    for row in rows:
-        sizes[row["span"]] += 1
-        shares[row["span"], row["publisher"], row["incarnation"], row["word"]].add(row["share"])
-    assert all(len(found) == 1 for found in shares.values())
-    for span, size in sizes.items():
-        count = -(-size // 50)
-        assert {row["shares"] for row in rows if row["span"] == span} == {count}
-        used = {share for key, found in shares.items() if key[0] == span for share in found}
-        assert used == set(range(count))
-    assert max(sizes.values()) > 150
+def test_a_span_with_many_rows_is_dealt_out(profiles: dict[int, list[Path]]) -> None:
+    shares = dealt(profiles, PERIOD_S, rows_per_share=50)
+    around = {0: range(10), 8: range(6, PERIODS)}
+    for first, periods in around.items():
+        own = [share for share in shares if share.periods[0] == first]
+        rows = sum(len(range(period, WORDS, PERIODS)) * 3 for period in periods)
+        assert [share.number for share in own] == list(range(-(-rows // 50)))
+        assert {share.shares for share in own} == {len(own)}
+        for share in own:
+            assert [period for period, _ in share.files[::3]] == list(periods)
+    assert {period for share in shares for period in share.periods} == set(range(PERIODS))
 
 
-def test_shares_add_up_to_the_whole(profiles: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def found() -> dict[tuple[Any, ...], tuple[int, int]]:
-        rows = common_interest(profiles, PERIOD_S).collect()
+def test_of_a_span_only_what_is_asked_for_is_computed(profiles: dict[int, list[Path]]) -> None:
+    (share,) = dealt(profiles, PERIOD_S, periods={2, 5, 77})
+    assert share.periods == (2, 5)
+    assert {period for period, _ in share.files} == set(range(10))
+
+
+def test_shares_add_up_to_the_whole(spark: Any, profiles: dict[int, list[Path]]) -> None:
+    def found(shares: list[Share]) -> dict[tuple[Any, ...], tuple[int, int]]:
+        numbers = spark.range(0, len(shares), 1, 3)
+        counts = numbers.mapInArrow(counting(shares, PERIOD_S), schemas.COMMON_INTEREST)
+        rows = added_up(counts).collect()
         return {tuple(row)[:3]: tuple(row)[3:] for row in rows}
 
-    whole = found()
-    monkeypatch.setattr(interest, "dealt", lambda profiles, period_s: dealt(profiles, period_s, 50))
-    shared = found()
+    whole = found(dealt(profiles, PERIOD_S))
+    shared = found(dealt(profiles, PERIOD_S, rows_per_share=50))
     assert {key: events for key, (events, _) in shared.items()} == {
         key: events for key, (events, _) in whole.items()
     }
+    assert len(whole) == 6 * PERIODS
     assert all(events <= bloom <= 1.02 * events + 2 for events, bloom in shared.values())
+
+
+def test_without_profiles_there_is_nothing_to_do() -> None:
+    assert dealt({}, PERIOD_S) == []
 
 
 def test_a_share_of_a_filter_is_as_full_as_the_whole() -> None:

@@ -20,7 +20,7 @@ from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
 from gravitate.pipeline.derive.scanning import Summary, summarised, together
-from gravitate.pipeline.derive.writing import finish, replace
+from gravitate.pipeline.derive.writing import finish, replace, replace_with
 from gravitate.pipeline.store import Store
 
 TASKS_MAX: Final = 1000
@@ -64,16 +64,20 @@ def derive_table(spark: Any, store: Store, table: str, periods: Periods = None) 
 
 def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
     period_s = store.manifest().period_s
-    if periods is None:
-        known = store.derived(spark, "publisher_profiles")
-    else:
+    needed = None
+    if periods is not None:
         # What came to a broker in one period may change what others had in common with it in
         # the periods around, and these depend on those around them.
         periods = widened(periods, interest.reach(period_s))
         needed = interest.needed(periods, period_s)
-        known = store.derived(spark, "publisher_profiles", needed).where(is_one_of(needed))
-    rows = interest.common_interest(known, period_s, periods)
-    replace(rows, store, "common_interest", periods)
+    shares = interest.dealt(store.derived_files("publisher_profiles", needed), period_s, periods)
+    numbers = spark.range(0, len(shares), 1, min(max(len(shares), 1), TASKS_MAX))
+    count = interest.counting(shares, period_s)
+    if all(share.shares == 1 for share in shares):
+        replace_with(numbers, count, store, "common_interest", periods)
+    else:
+        found = numbers.mapInArrow(count, schemas.COMMON_INTEREST)
+        replace(interest.added_up(found), store, "common_interest", periods)
 
 
 def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:

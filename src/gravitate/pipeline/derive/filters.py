@@ -2,7 +2,7 @@
 
 Plain numpy and a kernel over the words of bit vectors; knows nothing of Spark or periods.
 
-A broker tells others what it wants with a Bloom filter of event ids (spec/3: 100,000 bits, 5
+A broker tells others what it wants with a Bloom filter of event ids (paper 3: 100,000 bits, 5
 hashes, of at most 8,192 ids that it has cached); another estimates what they share by counting its
 own ids found in it. Here the filters of all brokers lie across: for each bit position a mask of
 the brokers whose filter has it set. An id is then looked up in every filter at once, with as many
@@ -30,7 +30,7 @@ WORD_BITS: Final = 64
 
 
 class FilterShape(msgspec.Struct, frozen=True):
-    """The Bloom filters that brokers exchange (spec/3)."""
+    """The Bloom filters that brokers exchange (paper 3)."""
 
     bits: int = 100_000
     hashes: int = 5

@@ -6,91 +6,110 @@ any other, and sums over periods are those of the whole run.
 
 Owns how periods are brought together: a *span* is some consecutive periods that are computed
 together, from their own rows and those of the periods around them that events may be under way
-to. Every period is in one span. A span with many rows is dealt out by words into *shares*, each
-computed in one call with its share of the Bloom filters' bits, and what the shares found is added
-up. How many there are follows from the span's rows alone, so the estimates do too.
+to. Every period is in one span. Tasks read the files of a span themselves, so that no row is sent
+anywhere. A span with many rows is dealt out by words into *shares*, a task each with its share of
+the Bloom filters' bits, and what the shares found is added up. How many there are follows from the
+span's rows alone, so the estimates do too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from math import ceil
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape, Ints, Vectors, Words, shared_events
 from gravitate.pipeline.derive.grouping import codes
-from gravitate.pipeline.derive.periods import is_one_of
-from gravitate.trace.sampling import publisher_hash
+from gravitate.pipeline.derive.scanning import together
+from gravitate.pipeline.derive.writing import Make
+from gravitate.trace.sampling import event_hashes, publisher_hash
 
 TRAVEL_S_MAX: Final = 120.0
 """An event that takes longer from one broker to another, as over a link that was cut, may not be
 counted as common to the two."""
 REACHES_PER_SPAN: Final = 4
 """The longer a span, the fewer rows go to two of them, and the more a call has to hold."""
-ROWS_PER_SHARE: Final = 1 << 17
+ROWS_PER_SHARE: Final = 1 << 20
 SHARES_MAX: Final = 16
 """Filters with few bits and long words fill unevenly; above, shares grow with the traffic."""
 
-_NOTHING: Final = pa.table(
-    {
-        "period": pa.array([], pa.int32()),
-        "broker": pa.array([], pa.string()),
-        "other": pa.array([], pa.string()),
-        "events": pa.array([], pa.int64()),
-        "events_bloom": pa.array([], pa.int64()),
-    }
-)
+_COLUMNS: Final = ("publisher", "incarnation", "word", "broker", "bits")
 
 
-def common_interest(
-    profiles: Any,
-    period_s: float,
-    periods: Collection[int] | None = None,
-    shape: FilterShape | None = None,
-) -> Any:
-    """`schemas.COMMON_INTEREST` from publisher profiles, for the given periods or for all.
+class Share(msgspec.Struct, frozen=True):
+    """What one task computes."""
 
-    `profiles` must have all rows of the periods `needed`. Pairs with nothing in common have no
-    row, unless a Bloom filter pretends that they have."""
-    margin, span = reach(period_s), _span(period_s)
-    counts = (
-        dealt(profiles, period_s)
-        .groupBy("span", "shares", "share")
-        .applyInArrow(_counted(span, margin, shape or FilterShape()), schemas.COMMON_INTEREST)
+    periods: tuple[int, ...]
+    """Those of the span whose rows are wanted."""
+    files: tuple[tuple[int, str], ...]
+    """Profiles of the span and around it, each file with its period."""
+    number: int = 0
+    shares: int = 1
+    """In how many the span is dealt out."""
+
+
+def counting(shares: Sequence[Share], period_s: float, shape: FilterShape | None = None) -> Make:
+    """Makes rows of `schemas.COMMON_INTEREST` of the positions of shares, for `mapInArrow`.
+
+    Pairs with nothing in common have no row, unless a Bloom filter pretends that they have."""
+    return partial(
+        _count, shares=list(shares), margin=reach(period_s), shape=shape or FilterShape()
     )
+
+
+def added_up(found: Any) -> Any:
+    """What the shares of spans have found, together."""
     return (
-        (counts if periods is None else counts.where(is_one_of(periods)))
-        .repartition("period")
+        together(found, "period")
         .groupBy("period", "broker", "other")
         .agg(F.sum("events").alias("events"), F.sum("events_bloom").alias("events_bloom"))
     )
 
 
-def dealt(profiles: Any, period_s: float, rows_per_share: int = ROWS_PER_SHARE) -> Any:
-    """Publisher profiles with the spans they go to, and with the share of each span."""
+def dealt(
+    profiles: Mapping[int, Sequence[Path]],
+    period_s: float,
+    periods: Collection[int] | None = None,
+    rows_per_share: int = ROWS_PER_SHARE,
+) -> list[Share]:
+    """The work for the given periods, or for all, from the files of publisher profiles by period;
+    files of all `needed` periods must be among them."""
     margin, span = reach(period_s), _span(period_s)
-    first, last = (F.floor((F.col("period") + by) / span) for by in (-margin, margin))
-    spans = F.explode(F.sequence(first, last)).alias("span")
-    shares = F.least(F.ceil(F.sum("count") / rows_per_share), F.lit(SHARES_MAX))
-    sizes = profiles.groupBy("period").count().select(spans, "count").groupBy("span")
-    word = ("publisher", "incarnation", "word")
-    return (
-        profiles.select("period", *word, "broker", "bits", spans)
-        .join(F.broadcast(sizes.agg(shares.alias("shares"))), "span")
-        .withColumn("share", F.pmod(F.xxhash64(*word), F.col("shares")))
-    )
+    wanted = sorted(profiles if periods is None else profiles.keys() & set(periods))
+    spans: dict[int, list[int]] = {}
+    for period in wanted:
+        spans.setdefault(period // span * span, []).append(period)
+    rows = {
+        period: sum(pq.read_metadata(file).num_rows for file in profiles[period])
+        for first in spans
+        for period in _around(first, span, margin)
+        if period in profiles
+    }
+    made = []
+    for first, own in spans.items():
+        around = [period for period in _around(first, span, margin) if period in profiles]
+        files = tuple((period, str(file)) for period in around for file in profiles[period])
+        shares = min(
+            max(ceil(sum(rows[period] for period in around) / rows_per_share), 1), SHARES_MAX
+        )
+        made += [Share(tuple(own), files, number, shares) for number in range(shares)]
+    return made
 
 
 def needed(periods: Collection[int], period_s: float) -> set[int]:
     """The periods whose profiles the given periods are made from: their spans and those around."""
     margin, span = reach(period_s), _span(period_s)
     firsts = {period // span * span for period in periods}
-    return {period for first in firsts for period in range(first - margin, first + span + margin)}
+    return {period for first in firsts for period in _around(first, span, margin)}
 
 
 def reach(period_s: float) -> int:
@@ -102,27 +121,43 @@ def _span(period_s: float) -> int:
     return reach(period_s) * REACHES_PER_SPAN
 
 
-def _counted(
-    span: int, margin: int, shape: FilterShape
-) -> Callable[[tuple[Any, ...], pa.Table], pa.Table]:
-    """The Arrow function of one share of a span."""
-
-    def count(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        first, shares = key[0].as_py() * span, key[1].as_py()
-        return span_interest(rows, range(first, first + span), margin, shape.share(shares))
-
-    return count
+def _around(first: int, span: int, margin: int) -> range:
+    return range(first - margin, first + span + margin)
 
 
-def span_interest(rows: pa.Table, periods: range, margin: int, shape: FilterShape) -> pa.Table:
-    """Rows of `schemas.COMMON_INTEREST` of the given periods, from profiles of these and of
+def _count(
+    batches: Iterator[pa.RecordBatch], shares: list[Share], margin: int, shape: FilterShape
+) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: the rows of the shares whose positions come."""
+    for batch in batches:
+        for number in batch.column("id").to_pylist():
+            share = shares[number]
+            rows = pa.concat_tables([_read(period, file) for period, file in share.files])
+            for found in share_interest(rows, share, margin, shape.share(share.shares)):
+                yield from found.to_batches()
+
+
+def _read(period: int, file: str) -> pa.Table:
+    with pq.ParquetFile(file) as opened:
+        rows = opened.read(list(_COLUMNS), use_threads=False)
+    return rows.append_column("period", pa.array(np.full(len(rows), period, dtype=np.int32)))
+
+
+def share_interest(
+    rows: pa.Table, share: Share, margin: int, shape: FilterShape
+) -> Iterator[pa.Table]:
+    """Rows of `schemas.COMMON_INTEREST` of each period, from profiles of the periods and of
     `margin` periods around."""
     names, broker = codes(rows["broker"])
     base, number, word = _words(rows)
     bits = rows.column("bits").to_numpy().view(np.uint64)
     period = rows.column("period").to_numpy()
-    made = []
-    for now in periods:
+    if share.shares > 1:
+        # Not the bits that deal out words to filters, or these would fill unevenly.
+        of_word = (event_hashes(base, number) >> np.uint64(32)) % np.uint64(share.shares)
+        own = of_word[word] == share.number
+        broker, word, bits, period = broker[own], word[own], bits[own], period[own]
+    for now in share.periods:
         is_own = period == now
         if not is_own.any():
             continue
@@ -133,19 +168,16 @@ def span_interest(rows: pa.Table, periods: range, margin: int, shape: FilterShap
         vectors = Vectors(base, number, word, broker.astype(np.int64), shared, is_own).select(near)
         events, found = shared_events(vectors, len(names), shape)
         one, other = np.nonzero(found)
-        made.append(
-            pa.table(
-                [
-                    pa.array(np.full(len(one), now, dtype=np.int32)),
-                    names.take(pa.array(one)),
-                    names.take(pa.array(other)),
-                    pa.array(events[one, other]),
-                    pa.array(found[one, other]),
-                ],
-                names=schemas.COMMON_INTEREST.names,
-            )
+        yield pa.table(
+            [
+                pa.array(np.full(len(one), now, dtype=np.int32)),
+                names.take(pa.array(one)),
+                names.take(pa.array(other)),
+                pa.array(events[one, other]),
+                pa.array(found[one, other]),
+            ],
+            names=schemas.COMMON_INTEREST.names,
         )
-    return pa.concat_tables(made) if made else _NOTHING
 
 
 def _words(rows: pa.Table) -> tuple[Words, Ints, Ints]:

@@ -1,4 +1,4 @@
-"""How often topics are published to, smoothed by an exponential filter (spec/5, Eq. 8).
+"""How often topics are published to, smoothed by an exponential filter (paper 5, Eq. 8).
 
     smoothed_k = (1 - w) * smoothed_(k-1) + w * rate_k
 

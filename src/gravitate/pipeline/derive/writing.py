@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,9 @@ from gravitate.pipeline.store import Store, load, write_whole
 
 _NOTE: Final = "moves.json"
 
+Make = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What a task makes of its rows."""
+
 
 class _Moves(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be done when all rows are written aside."""
@@ -48,9 +51,19 @@ def replace(rows: Any, store: Store, table: str, periods: Collection[int] | None
     """Make `rows` all there is of `periods` (None: of all periods) in a derived table.
 
     `rows` may be made from the table itself, after `finish`."""
+    columns = (F.col(field.name).cast(field.dataType) for field in schemas.DERIVED[table].fields)
+    in_order = rows.select(*columns).sortWithinPartitions("period")
+    replace_with(in_order, _as_they_are, store, table, periods)
+
+
+def replace_with(
+    parts: Any, make: Make, store: Store, table: str, periods: Collection[int] | None
+) -> None:
+    """The same with what tasks `make` of `parts` and write at once: all rows of a period by one
+    task, in the order of periods, with the table's columns."""
     folder, aside = _folders(store, table)
     shutil.rmtree(aside, ignore_errors=True)
-    made = _write_aside(rows, table, aside)
+    made = _write_aside(parts, make, aside)
     old = {int(path.name.partition("=")[2]) for path in folder.glob("period=*")}
     emptied = (old if periods is None else old & set(periods)) - made
     write_whole(aside / _NOTE, _Moves(tuple(sorted(made)), tuple(sorted(emptied))))
@@ -84,15 +97,10 @@ def _folders(store: Store, table: str) -> tuple[Path, Path]:
     return derived / table, derived / f".{table}.writing"
 
 
-def _write_aside(rows: Any, table: str, aside: Path) -> set[int]:
+def _write_aside(parts: Any, make: Make, aside: Path) -> set[int]:
     """Write all rows below `aside`; the periods they are of."""
-    columns = (F.col(field.name).cast(field.dataType) for field in schemas.DERIVED[table].fields)
-    written = (
-        rows.select(*columns)
-        .sortWithinPartitions("period")
-        .mapInArrow(partial(write_periods, folder=str(aside)), "period int, file string")
-        .collect()
-    )
+    work = partial(write_periods, make=make, folder=str(aside))
+    written = parts.mapInArrow(work, "period int, file string").collect()
     files: dict[int, set[str]] = defaultdict(set)
     for row in written:
         files[row["period"]].add(row["file"])
@@ -101,10 +109,16 @@ def _write_aside(rows: Any, table: str, aside: Path) -> set[int]:
     return set(files)
 
 
-def write_periods(batches: Iterator[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+def write_periods(
+    batches: Iterator[pa.RecordBatch], folder: str, make: Make = _as_they_are
+) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: rows sorted by period become files; the periods and files come back."""
     name = f"part-{_partition():05d}.parquet"
-    for period, rows in _by_period(batches):
+    for period, rows in _by_period(make(batches)):
         target = _folder(Path(folder), period)
         temporary = target / f".{name}.{os.getpid()}.writing"
         with writing(target / name):

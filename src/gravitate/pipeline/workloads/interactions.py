@@ -1,4 +1,4 @@
-"""Subscriptions from social interactions, the data set DT-FB of the multipath mesh (spec/2).
+"""Subscriptions from social interactions, the data set DT-FB of the multipath mesh (paper 2).
 
 People post on each other's walls. Users are put in an order that keeps those who interact near
 each other, and divide a line by how much is posted on their walls; *circles* divide the same

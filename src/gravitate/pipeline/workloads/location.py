@@ -1,4 +1,4 @@
-"""People who follow places: their own and those of friends (spec/5, *Workloads*; Section 6.1.1).
+"""People who follow places: their own and those of friends (paper 5; Section 6.1.1).
 
 The country is cut into one-degree cells; a cell is a topic and has a broker in it. A check-in is
 a publication on its cell's topic. A user subscribes to the cell where it is, and to those where

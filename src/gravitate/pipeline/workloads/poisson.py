@@ -1,4 +1,4 @@
-"""Changing interest in topics, a Poisson process (spec/5, *Workloads*; Section 6.1.2 there).
+"""Changing interest in topics, a Poisson process (paper 5; Section 6.1.2 there).
 
 A user holds a fixed number of topics and swaps one of them for another at times of a Poisson
 process, rounded down to the step of the source's clock. Which topics: all alike, by a Zipf law,

@@ -1,4 +1,4 @@
-"""Notification types on a physical network: the overlay problem PSOOP (spec/3, *Experiments*).
+"""Notification types on a physical network: the overlay problem PSOOP (paper 3).
 
 Brokers stand on nodes of an Internet-like network; any two could be linked, at a cost that is
 the length of the shortest way between them, scaled. Every type of notification has one publisher
@@ -35,7 +35,7 @@ COST_TOTAL = 20.0
 
 
 class Psoop(msgspec.Struct, frozen=True):
-    """Section 5 of the self-organizing topologies; spec/3 lists the same figures."""
+    """Section 5 of the self-organizing topologies (paper 3)."""
 
     brokers: Annotated[int, msgspec.Meta(ge=2, le=1000)] = 100
     notifications: Count = 50

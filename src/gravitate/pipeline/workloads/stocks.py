@@ -1,4 +1,4 @@
-"""Stock quotes with the *enterprise* and *random* subscriber mixes, made on Spark (spec/1).
+"""Stock quotes with the *enterprise* and *random* subscriber mixes, made on Spark (paper 1).
 
 The rows are those of `config.stock_tables`, so that a scenario with the same parameters and a
 network of as many brokers has the same clients and publications. Owns cutting them into blocks of
@@ -32,7 +32,7 @@ DATA_COLUMNS: Final = ("date", "symbol", "open", "high", "low", "close", "volume
 
 
 class StockParameters(msgspec.Struct, frozen=True):
-    """Parameters of the publisher-placement study (spec/1); rates are per publisher."""
+    """Parameters of the publisher-placement study (paper 1); rates are per publisher."""
 
     publishers: int = 40
     subscribers: int = 1000

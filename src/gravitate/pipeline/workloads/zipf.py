@@ -1,4 +1,4 @@
-"""Zipf interests, the data sets DT1 to DT5 and DT-C of the multipath mesh (spec/2, *Workloads*).
+"""Zipf interests, the data sets DT1 to DT5 and DT-C of the multipath mesh (paper 2).
 
 A publisher publishes items of one feed on `feeds/F`, each with a `score` from 0 to 999,999. A
 subscriber follows one feed, and of it the items whose score lies in an interval. Feeds are as
@@ -44,7 +44,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0.0)]
 
 class ZipfInterests(msgspec.Struct, frozen=True):
     """Zipf interests: Figure 8(a) of the source gives subscriptions, brokers and share, its
-    Section 7 the rates (spec/2 has the erratum: per minute); the rest is chosen here."""
+    Section 7 the rates (per minute); the rest is chosen here."""
 
     subscribers: Count = 6552
     """Each has one subscription."""
