@@ -26,7 +26,7 @@ from gravitate.broker.inputs import (
 )
 from gravitate.broker.links import LinkTable, Role
 from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import Subscribe
+from gravitate.broker.messages import Publications, Subscribe
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S
 from gravitate.broker.relocation import State as MoveState
@@ -482,6 +482,44 @@ def test_a_target_that_restarts_has_forgotten_and_the_publisher_comes_home(moved
     assert moved.toward() == BEFORE
     for broker in "ae":
         assert moved.wired.delivered(broker, f"sub-{broker}") == [("pub", 1), ("pub", 2)]
+
+
+def test_a_target_that_is_about_to_stop_publishes_until_it_takes_nothing_more(
+    moved: Scene,
+) -> None:
+    # d has a client of its own to take home first, and cannot reach where that is attached.
+    moved.wired.connect("d", "own")
+    moved.wired.publish("d", "own", {"y": 1})
+    move = RelocatePublisher("m", "own", "d", "e", Rationale("closer"), tuple("dcbe"))
+    moved.wired.tell("d", MoveRequested(move))
+    moved.settle()
+    moved.wired.lose("d", "e")
+    moved.wired.publish("d", "own", {"y": 1})
+    moved.wired.tell("d", StopRequested())
+    moved.publish()
+    assert moved.watch.entered[-1] == ("d", 2)
+    moved.wired.pass_time(DOWN_S_MAX + 1)
+    assert moved.wired.brokers["d"].stopped
+    moved.publish()
+    moved.wired.pass_time(6.0)
+    assert moved.place() == ("a", State.ATTACHED)
+    for broker in "ae":
+        wanted = [("pub", number) for number in (1, 2, 3)]
+        assert moved.wired.delivered(broker, f"sub-{broker}") == wanted
+
+
+def test_a_late_word_from_where_it_was_says_nothing_of_where_it_is(moved: Scene) -> None:
+    moved.publish()
+    (first,) = moved.tether().sent
+    moved.wired.lose("a", "d")
+    moved.wired.lose("a", "b")
+    moved.wired.pass_time(DOWN_S_MAX + 1)
+    assert moved.place() == ("a", State.ATTACHING)
+    assert isinstance(first, Batch)
+    moved.wired.brokers["a"].tethers.taken("d", Publications([first]))
+    assert len(moved.tether().kept) == 1
+    moved.wired.heal("a", "b")
+    moved.served()
 
 
 def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> None:

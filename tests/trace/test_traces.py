@@ -76,6 +76,16 @@ def test_subscriptions_tell_their_condition_and_their_fate(tmp_path: Path) -> No
     assert [row["filter"] for row in rows[1:]] == [None, None]
 
 
+def test_what_goes_over_a_tether_counts_for_its_link_and_is_no_hop(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path, "b1") as writer:
+        writer.on_handed_over("b1", "b9", batch(5, 2), 1.0)
+        writer.on_published("b9", batch(5, 2), 1.5)
+    (link,) = reader.read(tmp_path, "links").to_pylist()
+    assert (link["broker"], link["peer"], link["events"]) == ("b1", "b9", 2)
+    assert reader.read(tmp_path, "hops").num_rows == 0
+    assert set(reader.read(tmp_path, "publications")["broker"].to_pylist()) == {"b9"}
+
+
 def test_links_count_every_event_whatever_the_sample(tmp_path: Path) -> None:
     with TraceWriter(tmp_path, "b1", rate=0.0, link_period_s=1.0) as writer:
         writer.on_link("b1", "b2", "up", 0.0)

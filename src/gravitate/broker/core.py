@@ -205,6 +205,8 @@ class Broker:
         if self.dispatch.outgoing:
             self.dispatch.flush()
         if self._stopping and not self.links.draining and not len(self.tethers):
+            self.tethered.stop()
+            self.dispatch.flush()
             self.links.drain()
         if self._congestion.changed():
             self.clients.network_congested(self._congestion.holding)
@@ -393,7 +395,7 @@ class Broker:
         self._stopping = True
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
-        self.tethered.stop()
+        self.tethered.take_no_more()
         for publisher in list(self.publishers.departing):
             self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:

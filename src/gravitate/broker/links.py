@@ -168,6 +168,7 @@ class LinkTable:
         link.roles.discard(role)
         if link.roles:
             return
+        self._collect()
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "no longer needed"))
             self._down(link)

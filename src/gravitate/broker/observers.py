@@ -18,7 +18,12 @@ class Observer:
     """Override what you need; every method does nothing by default."""
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
-        """The first broker took the batch in."""
+        """The first broker took the batch in: the one that the publisher is attached to, be it by a
+        tether. `batch.published_at` is when its client's broker did."""
+
+    def on_handed_over(self, broker: str, peer: str, batch: Batch, now: float) -> None:
+        """The batch went unmatched over a tether to the broker that its publisher is attached to,
+        which will take it in; this is no hop of it."""
 
     def on_hop(
         self,

@@ -195,9 +195,13 @@ class TetheredPublishers:
         for publisher in [one for one in self._by_key.values() if one.origin == origin]:
             self._end(publisher)
 
-    def stop(self) -> None:
-        """This broker stops: whatever is attached from elsewhere ends, and nothing more comes."""
+    def take_no_more(self) -> None:
+        """This broker is about to stop: nothing more is attached from elsewhere."""
         self._stopping = True
+
+    def stop(self) -> None:
+        """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
+        after this, for it would be acknowledged and not be published."""
         for publisher in list(self._by_key.values()):
             if publisher.origin != self._context.broker_id:
                 self._end(publisher)

@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
+import msgspec
+
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import (
@@ -233,6 +235,8 @@ class Tethers:
         tether.sent.append(command)
         if isinstance(command, Batch):
             self._dispatch.hand_over_to(tether.broker, command)
+            for observer in self._context.observers:
+                observer.on_handed_over(here, tether.broker, command, self._context.now)
         else:
             self._dispatch.send_control(tether.broker, command)
 
@@ -247,7 +251,9 @@ class Tethers:
 
     def _taken(self, peer: str, publisher: str, incarnation: int, command: Command) -> None:
         tether = self._by_publisher.get((publisher, incarnation))
-        if tether is not None and tether.sent and tether.sent[0] is command:
+        if tether is None or tether.broker != peer:
+            return
+        if tether.sent and tether.sent[0] is command:
             tether.sent.popleft()
             self._note_taken(tether, command)
 
@@ -266,8 +272,9 @@ class Tethers:
         self._update_reading(tether)
 
     def _take_back(self, tether: Tether) -> None:
-        """What was handed over and not taken will be handed over again."""
-        tether.kept.extendleft(reversed(tether.sent))
+        """What was handed over and not taken will be handed over again; as copies, for the first
+        may still be acknowledged by a broker that had no use for it any more."""
+        tether.kept.extendleft(msgspec.structs.replace(c) for c in reversed(tether.sent))
         tether.kept_events += sum(len(c) for c in tether.sent if isinstance(c, Batch))
         tether.sent.clear()
 

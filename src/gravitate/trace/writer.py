@@ -104,6 +104,10 @@ class TraceWriter(Observer):
         if self._publications.rows >= self._rows_per_group:
             self._write("publications")
 
+    def on_handed_over(self, broker: str, peer: str, batch: Batch, now: float) -> None:
+        """A tether is a link of its own; what goes over it has not been at a broker yet."""
+        self._count_links(broker, batch, [(peer,)] * len(batch), now)
+
     def on_hop(
         self,
         broker: str,
