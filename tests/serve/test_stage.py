@@ -11,8 +11,9 @@ import uvloop
 from gravitate.config.scenario import load, loads
 from gravitate.config.script import CutLink, DelayLink, Script
 from gravitate.errors import InputError
-from gravitate.serve.demo import report_json, report_table, run_demo
-from gravitate.serve.stage import perform
+from gravitate.serve.demo import play_act, report_json, report_of, report_table, with_grape
+from gravitate.serve.network import on_free_ports, up
+from gravitate.serve.stage import LiveResult, perform, play
 from gravitate.simulate.run import run_scenario
 
 BRISK = """
@@ -86,9 +87,14 @@ def test_a_fault_that_cannot_be_staged_is_refused(brisk: Script) -> None:
 
 
 def test_the_demo_delivers_everything_once_and_in_order(tmp_path: Path) -> None:
-    report = run_demo(load("demo", duration_s=1.0), tmp_path, live=False)
+    script = load("demo", duration_s=1.0)
+    static = play_act(script, tmp_path / "static", live=False)
+    grape = play_act(with_grape(script), tmp_path / "grape", live=False)
+    report = report_of(script, static, grape)
     assert report.is_sound()
-    assert report.expected > 0
+    assert static.expected == grape.expected > 0
+    for act in (static, grape):
+        assert 0 < act.published < len(script.publications)
     assert (report.brokers, report.publishers, report.subscribers) == (15, 10, 300)
     said = msgspec.json.decode(report_json(report))
     assert {
@@ -100,11 +106,43 @@ def test_the_demo_delivers_everything_once_and_in_order(tmp_path: Path) -> None:
         "yield",
         "delay_ms_p50",
         "delay_ms_p99",
-    } <= set(said)
-    assert 0.0 < said["yield"] <= 1.0
+    } <= set(said["static"])
+    assert 0.0 < said["grape"]["yield"] <= 1.0
     assert report_table(report).row_count > 8
-    tables = {folder.name for folder in tmp_path.iterdir() if folder.is_dir()}
+    tables = {folder.name for folder in (tmp_path / "grape").iterdir() if folder.is_dir()}
     assert {"publications", "hops", "deliveries", "subscriptions"} <= tables
+
+
+def test_publishers_move_while_a_script_is_played(brisk: Script) -> None:
+    grape = {"prioritised": "load", "session_publications": 5, "confirmations": 1}
+    network = msgspec.structs.replace(brisk.network, mechanisms={"grape": grape})
+    moving = msgspec.structs.replace(brisk, network=network)
+    live = uvloop.run(perform(moving))
+    assert live.is_sound()
+    assert live.moves > 0
+
+
+def test_a_script_is_played_on_a_network_that_runs_already(brisk: Script) -> None:
+    async def both() -> LiveResult:
+        network = on_free_ports(brisk.network)
+        async with await up(network):
+            told: list[str] = []
+            result = await play(brisk, network, lambda: told.append("ready"))
+            assert told == ["ready"]
+            return result
+
+    result = uvloop.run(both())
+    assert result.is_sound()
+    assert result.expected > 0
+    assert result.metrics is None
+
+
+def test_a_network_without_the_brokers_of_a_script_is_refused(brisk: Script) -> None:
+    small = msgspec.structs.replace(
+        brisk.network, name="small", brokers=brisk.network.brokers[:1], links=()
+    )
+    with pytest.raises(InputError, match=r"has clients on broker 'b\d\d', which network 'small'"):
+        uvloop.run(play(brisk, small, lambda: None))
 
 
 def test_the_demo_is_as_long_as_asked() -> None:

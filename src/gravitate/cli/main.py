@@ -25,6 +25,7 @@ from gravitate.cli import (
     moves,
     networks,
     plan,
+    play,
     report,
     reproduce,
     simulate,
@@ -48,6 +49,7 @@ app.command()(brokers.broker)
 app.command()(brokers.status)
 app.command()(clients.pub)
 app.command()(clients.sub)
+app.command()(play.play)
 app.command()(simulate.simulate)
 app.command()(workload.workload)
 app.command()(ingest.ingest)

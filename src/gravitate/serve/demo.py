@@ -1,10 +1,12 @@
 """The demo: a tree of 15 brokers on loopback, wide-area latencies, stock quotes, 300 subscribers.
 
-    report = run_demo(script, folder)     # blocking; `live=False` shows nothing while it runs
-    console.print(report_table(report))   # or report_json(report)
+    static = play_act(script, folder / "static")      # blocking; `live=False` shows nothing
+    grape = play_act(with_grape(script), folder / "grape")
+    console.print(report_table(DemoReport(...)))      # or report_json(report)
 
-One function per act: the scene is introduced, the network comes up and is watched while the
-script is played, the reckoning is shown. A mechanism that joins the demo later adds an act.
+The same quotes twice: in the first act publishers stay where they connected, in the second GRAPE
+moves them to their audience. Figures are those of the second half of each act, of the same quotes
+then, when publishers have moved; what is delivered is judged over all of it.
 """
 
 from __future__ import annotations
@@ -25,21 +27,24 @@ from rich.text import Text
 
 from gravitate.config.outcome import Outcome
 from gravitate.config.script import Script
+from gravitate.model.moves import RelocatePublisher
 from gravitate.serve.stage import LiveResult, Stage, staged
 from gravitate.serve.traces import TraceSettings
 
 VIEW_S: Final = 0.5
 """Between two looks at the network."""
+MEASURED_FROM: Final = 0.5
+"""The share of an act after which figures are taken."""
+GRAPE: Final = {"prioritised": "delay", "session_publications": 50, "confirmations": 1}
+"""Quicker to decide than by default: an act is short."""
+_MOVES_SHOWN: Final = 3
 
 
-class DemoReport(Outcome, frozen=True, kw_only=True):
-    """What the demo amounted to, with the names that `--json` has."""
+class Act(Outcome, frozen=True, kw_only=True):
+    """What one act amounted to, with the names that `--json` has."""
 
-    seconds: float
-    brokers: int
-    publishers: int
-    subscribers: int
     published: int
+    """In the part that is measured, as all that follows but moves."""
     delay_ms_p50: float
     delay_ms_p99: float
     hops_mean: float
@@ -47,30 +52,66 @@ class DemoReport(Outcome, frozen=True, kw_only=True):
     broker_msgs_per_s_max: float
     pure_forwarders: int
     yield_: float = msgspec.field(name="yield")
-    traces: str = ""
+    moves: int
+    traces: str
+
+
+class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
+    seconds: float
+    """Of each act."""
+    brokers: int
+    publishers: int
+    subscribers: int
+    static: Act
+    grape: Act
+    network: str = ""
+    """The network file of both acts."""
     workload: str = ""
     """Folder of the workload that was played; empty when it was drawn on the spot."""
     page: str = ""
     """The report for people; empty when none was made."""
 
+    def is_sound(self) -> bool:
+        return self.static.is_sound() and self.grape.is_sound()
 
-def run_demo(
+
+def with_grape(script: Script) -> Script:
+    """The same script on brokers that move publishers."""
+    network = msgspec.structs.replace(script.network, mechanisms={"grape": dict(GRAPE)})
+    return msgspec.structs.replace(script, network=network)
+
+
+def play_act(
     script: Script, directory: Path, *, live: bool = True, console: Console | None = None
-) -> DemoReport:
+) -> Act:
     """Play the script; traces go into `directory`."""
     return uvloop.run(_play(script, directory, console or Console() if live else None))
 
 
-async def _play(script: Script, directory: Path, console: Console | None) -> DemoReport:
+async def _play(script: Script, directory: Path, console: Console | None) -> Act:
     settings = TraceSettings(str(directory), scenario=script.name, seed=script.seed)
-    if console is not None:
-        introduce(script, console)
-    async with staged(script, traces=settings) as stage, _watched(stage, console):
+    measured_from_s = script.duration_s * MEASURED_FROM
+    async with (
+        staged(script, traces=settings, measured_from_s=measured_from_s) as stage,
+        _watched(stage, console),
+    ):
         result = await stage.play()
-    return reckon(script, result, directory)
+    return reckon(result, directory)
 
 
-# --- act one: the scene -------------------------------------------------------------------------
+def report_of(script: Script, static: Act, grape: Act) -> DemoReport:
+    publishers, subscribers = _roles(script)
+    return DemoReport(
+        seconds=script.duration_s,
+        brokers=len(script.network.brokers),
+        publishers=publishers,
+        subscribers=subscribers,
+        static=static,
+        grape=grape,
+    )
+
+
+# --- the scene ----------------------------------------------------------------------------------
 
 
 def introduce(script: Script, console: Console) -> None:
@@ -83,7 +124,7 @@ def introduce(script: Script, console: Console) -> None:
         f"{min(latencies_ms):.0f} to {max(latencies_ms):.0f} ms one way; "
         f"[bold]{publishers} publishers[/] of stock quotes, "
         f"[bold]{subscribers} subscribers[/] with a condition each; "
-        f"{len(script.publications)} quotes in {script.duration_s:.0f} s. Everybody connects ..."
+        f"{len(script.publications)} quotes in {script.duration_s:.0f} s, twice."
     )
 
 
@@ -93,7 +134,7 @@ def _roles(script: Script) -> tuple[int, int]:
     return len(publishers), subscribers
 
 
-# --- act two: the network at work ---------------------------------------------------------------
+# --- the network at work ------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
@@ -148,24 +189,32 @@ def show(stage: Stage, before: dict[str, int], interval_s: float) -> Group:
         f"delay p50 {p50_ms:.0f} ms, p99 {p99_ms:.0f} ms   ",
         f"duplicates {audience.duplicates}   out of order {audience.out_of_order}",
     )
-    return Group(table, summary)
+    return Group(table, summary, *_moves(stage))
 
 
-# --- act three: the reckoning -------------------------------------------------------------------
+def _moves(stage: Stage) -> list[Text]:
+    """The latest moves, where there is anything that moves."""
+    if not stage.script.network.mechanisms:
+        return []
+    done = stage.moves.done
+    latest = ", ".join(
+        f"{move.publisher} {move.source} > {move.target}"
+        for move in done[-_MOVES_SHOWN:]
+        if isinstance(move, RelocatePublisher)
+    )
+    return [Text(f"publishers moved: {len(done)}   {latest}")]
 
 
-def reckon(script: Script, result: LiveResult, directory: Path) -> DemoReport:
-    """The figures of the run."""
+# --- the reckoning ------------------------------------------------------------------------------
+
+
+def reckon(result: LiveResult, directory: Path) -> Act:
+    """The figures of an act."""
     metrics = result.metrics
     assert metrics is not None, "the demo's brokers run in this process"
-    publishers, subscribers = _roles(script)
     outcome = {name: getattr(result, name) for name in Outcome.__struct_fields__}
-    return DemoReport(
+    return Act(
         **outcome,
-        seconds=script.duration_s,
-        brokers=len(script.network.brokers),
-        publishers=publishers,
-        subscribers=subscribers,
         published=metrics.published,
         delay_ms_p50=round(result.delay_ms_p50, 3),
         delay_ms_p99=round(result.delay_ms_p99, 3),
@@ -174,6 +223,7 @@ def reckon(script: Script, result: LiveResult, directory: Path) -> DemoReport:
         broker_msgs_per_s_max=round(metrics.broker_rate_msgs_per_s_max, 1),
         pure_forwarders=metrics.pure_forwarders,
         yield_=round(metrics.yield_share, 4),
+        moves=result.moves,
         traces=str(directory),
     )
 
@@ -184,30 +234,31 @@ def report_json(report: DemoReport) -> str:
 
 
 def report_table(report: DemoReport) -> Table:
-    """The report for people."""
+    """The report for people: before and after."""
     table = Table(
         title=f"{report.brokers} brokers, {report.publishers} publishers, "
-        f"{report.subscribers} subscribers, {report.seconds:.0f} s",
-        show_header=False,
+        f"{report.subscribers} subscribers, {report.seconds:.0f} s each",
         title_justify="left",
     )
-    table.add_column()
-    table.add_column(justify="right")
-    share = report.delivered / report.expected if report.expected else 1.0
-    rows: list[tuple[str, str]] = [
-        ("published", f"{report.published:,}"),
-        ("expected deliveries", f"{report.expected:,}"),
-        ("delivered", f"{report.delivered:,} ({100 * share:.1f} %)"),
-        ("duplicates", f"{report.duplicates:,}"),
-        ("out of order", f"{report.out_of_order:,}"),
-        ("delay p50", f"{report.delay_ms_p50:.1f} ms"),
-        ("delay p99", f"{report.delay_ms_p99:.1f} ms"),
-        ("hops, mean", f"{report.hops_mean:.2f}"),
-        ("messages per broker, mean", f"{report.broker_msgs_per_s_mean:,.0f} /s"),
-        ("messages per broker, most", f"{report.broker_msgs_per_s_max:,.0f} /s"),
-        ("arrivals at pure forwarders", f"{report.pure_forwarders:,}"),
-        ("yield", f"{100 * report.yield_:.1f} %"),
-    ]
-    for name, value in rows:
-        table.add_row(name, value)
+    for heading in ("", "static", "with GRAPE", "change"):
+        table.add_column(heading, justify="right" if heading else "left")
+    acts = (report.static, report.grape)
+    table.add_row("delivered of expected", *(f"{a.delivered:,} of {a.expected:,}" for a in acts))
+    table.add_row("duplicates", *(f"{act.duplicates:,}" for act in acts))
+    table.add_row("out of order", *(f"{act.out_of_order:,}" for act in acts))
+    table.add_row("publishers moved", *(f"{act.moves:,}" for act in acts), end_section=True)
+    for what, field, shown in (
+        ("delay p50", "delay_ms_p50", "{:.1f} ms"),
+        ("delay p99", "delay_ms_p99", "{:.1f} ms"),
+        ("hops, mean", "hops_mean", "{:.2f}"),
+        ("messages per broker, mean", "broker_msgs_per_s_mean", "{:,.0f} /s"),
+        ("messages per broker, most", "broker_msgs_per_s_max", "{:,.0f} /s"),
+        ("arrivals at pure forwarders", "pure_forwarders", "{:,}"),
+        ("yield", "yield_", "{:.1%}"),
+    ):
+        before, after = (getattr(act, field) for act in acts)
+        change = f"{100 * (after / before - 1):+.0f} %" if before else ""
+        table.add_row(what, shown.format(before), shown.format(after), change)
+    table.caption = "lower part: of the quotes of the second half, when publishers have moved"
+    table.caption_justify = "left"
     return table

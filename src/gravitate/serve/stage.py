@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import time
 from array import array
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -41,6 +41,7 @@ from gravitate.config.script import (
 )
 from gravitate.errors import InputError, LocalProtocolError
 from gravitate.model.events import TOPIC, EventId
+from gravitate.model.moves import Move, MoveOutcome
 from gravitate.serve.network import LiveNetwork, on_free_ports, up
 from gravitate.serve.processes import RunSettings, Supervisor
 from gravitate.serve.traces import TraceSettings, TraceSink
@@ -64,15 +65,19 @@ class LiveResult(Outcome, frozen=True, kw_only=True):
     delay_ms_p99: float
     """From the publisher's call to the subscriber's callback."""
     metrics: Summary | None
-    """What brokers saw; None when they ran in processes of their own."""
+    """What brokers saw, of what was measured; None when they ran in processes of their own."""
     deliveries: frozenset[Delivery]
+    moves: int = 0
+    """Carried out by brokers in this process."""
 
 
 class Audience:
     """Everything that clients received, judged as it arrives."""
 
-    def __init__(self, wanted: frozenset[Delivery]) -> None:
+    def __init__(self, wanted: frozenset[Delivery], measured_from_s: float = 0.0) -> None:
         self.wanted = wanted
+        self.measured_from_s = measured_from_s
+        """Delays are those of what is published from this time of the script on."""
         self.received: set[Delivery] = set()
         self.duplicates = 0
         self.out_of_order = 0
@@ -86,7 +91,8 @@ class Audience:
             self.complete.set()
 
     def published(self, publication: Publication) -> None:
-        self._published_s[publication.client, publication.number] = time.monotonic()
+        if publication.at_s >= self.measured_from_s:
+            self._published_s[publication.client, publication.number] = time.monotonic()
 
     def arrived(self, subscriber: str, subscription: str, message: Message) -> None:
         delivery = delivery_of(subscriber, message.payload)
@@ -101,7 +107,8 @@ class Audience:
             self.out_of_order += 1
         # Not the loop's clock, which stands still while the loop is busy.
         now_s = self.last_arrival_s = time.monotonic()
-        self.delays_ms.append(1000 * (now_s - self._published_s.get((publisher, number), now_s)))
+        if (published_s := self._published_s.get((publisher, number))) is not None:
+            self.delays_ms.append(1000 * (now_s - published_s))
         if delivery not in self.received:
             self.received.add(delivery)
             if delivery in self.wanted:
@@ -212,14 +219,28 @@ async def _in_groups(steps: Iterable[Coroutine[None, None, None]]) -> None:
         await asyncio.gather(*pending[start : start + CONNECT_AT_ONCE])
 
 
+class MovesSeen(Observer):
+    """The moves that were carried out, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[Move] = []
+
+    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
+        if outcome is MoveOutcome.DONE:
+            self.done.append(move)
+
+
 class Stage:
     """A script about to be played: the network is up and the clients are in place."""
 
-    def __init__(self, script: Script, cast: Cast, audience: Audience, metrics: Metrics) -> None:
+    def __init__(self, script: Script, cast: Cast, audience: Audience) -> None:
         self.script = script
         self.cast = cast
         self.audience = audience
-        self.metrics = metrics
+        self.metrics = Metrics()
+        self.measured = Metrics()
+        """Of what is published from `audience.measured_from_s` on."""
+        self.moves = MovesSeen()
         self.live: LiveNetwork | None = None
         """The brokers, when they run in this process."""
         self._started_s = time.monotonic()
@@ -227,6 +248,7 @@ class Stage:
     async def play(self) -> LiveResult:
         """Everything the script says, then the reckoning."""
         self._started_s = time.monotonic()
+        self.measured.since_s = time.time() + self.audience.measured_from_s
         faults = asyncio.create_task(self._inflict(self.script.faults))
         await self.cast.play()
         await faults
@@ -256,6 +278,9 @@ class Stage:
                 for one, other in (fault.between, fault.between[::-1]):
                     self.live.nodes[one].links.delay(other, 0.0)
 
+    def _measured_s(self) -> float:
+        return self.elapsed_s - self.audience.measured_from_s
+
     def result(self) -> LiveResult:
         """What the run amounts to so far."""
         audience, script = self.audience, self.script
@@ -272,7 +297,8 @@ class Stage:
             elapsed_s=self.elapsed_s,
             delay_ms_p50=audience.percentile_ms(0.50),
             delay_ms_p99=audience.percentile_ms(0.99),
-            metrics=self.metrics.summary(brokers, self.elapsed_s) if self.live else None,
+            metrics=self.measured.summary(brokers, self._measured_s()) if self.live else None,
+            moves=len(self.moves.done),
             deliveries=frozenset(audience.received),
         )
 
@@ -285,15 +311,18 @@ async def staged(
     emulate_latency: bool = True,
     traces: TraceSettings | None = None,
     options: BrokerOptions | None = None,
+    measured_from_s: float = 0.0,
 ) -> AsyncIterator[Stage]:
-    """The script's network on free loopback ports with everybody in place; all ends with it."""
+    """The script's network on free loopback ports with everybody in place; all ends with it.
+
+    Delays and brokers' metrics are those of what is published from `measured_from_s` on."""
     _check_faults(script, processes)
     network = on_free_ports(script.network)
     warm_up()
     wanted = frozenset(expected(script))
-    audience = Audience(wanted)
+    audience = Audience(wanted, measured_from_s)
     cast = Cast(script, network, audience)
-    stage = Stage(script, cast, audience, Metrics())
+    stage = Stage(script, cast, audience)
     settings = RunSettings(emulate_latency, options or BrokerOptions(), traces)
     async with _network_of(network, settings, stage, processes):
         try:
@@ -318,7 +347,7 @@ async def _network_of(
     with TraceSink(settings.traces, network) as sink:
 
         def observers(broker_id: str) -> Iterable[Observer]:
-            return (stage.metrics, *sink.observers(broker_id))
+            return (stage.metrics, stage.measured, stage.moves, *sink.observers(broker_id))
 
         async with await up(
             network,
@@ -361,3 +390,27 @@ async def perform(
         options=options,
     ) as stage:
         return await stage.play()
+
+
+async def play(script: Script, network: Network, ready: Callable[[], None]) -> LiveResult:
+    """The clients of the script on a network that runs already; what brokers saw is theirs.
+
+    `ready` is called when everybody is in place."""
+    if script.faults:
+        raise InputError(
+            f"scenario {script.name!r} has faults: they are staged by `gravitate simulate` alone"
+        )
+    lacking = {client.broker for client in script.clients} - {spec.id for spec in network.brokers}
+    if lacking:
+        raise InputError(
+            f"scenario {script.name!r} has clients on broker '{min(lacking)}', which network "
+            f"'{network.name}' lacks"
+        )
+    audience = Audience(frozenset(expected(script)))
+    cast = Cast(script, network, audience)
+    try:
+        await cast.enter()
+        ready()
+        return await Stage(script, cast, audience).play()
+    finally:
+        await cast.leave()

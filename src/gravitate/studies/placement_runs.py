@@ -67,7 +67,10 @@ class Setting(msgspec.Struct, frozen=True):
             case "static":
                 return {}
             case "pop":
-                return {"pop": {"traces_min": self.threshold} if self.threshold else {}}
+                if not self.threshold:
+                    return {"pop": {}}
+                # As many a window as the paper's study of thresholds has.
+                return {"pop": {"traces_min": self.threshold, "traced_max": self.threshold // 2}}
             case "grape":
                 given: dict[str, object] = {
                     "prioritised": self.prioritised,

@@ -17,6 +17,7 @@ What is counted, exactly:
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -51,9 +52,11 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Metrics(Observer):
-    """Collects the figures of a world, or of a node."""
+    """Collects the figures of a world, or of a node: of all events, or of those published at
+    `since_s` or later."""
 
-    def __init__(self) -> None:
+    def __init__(self, since_s: float = -math.inf) -> None:
+        self.since_s = since_s
         self.published = 0
         self.arrivals = 0
         self.pure_forwarders = 0
@@ -65,7 +68,8 @@ class Metrics(Observer):
         self._hops = array("l")
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
-        self.published += len(batch.counters)
+        if batch.published_at >= self.since_s:
+            self.published += len(batch.counters)
 
     def on_hop(
         self,
@@ -76,6 +80,8 @@ class Metrics(Observer):
         links: Sequence[Sequence[str]],
         now: float,
     ) -> None:
+        if batch.published_at < self.since_s:
+            return
         messages = len(batch.counters)
         if came_from is not None:
             self.arrivals += messages
@@ -89,6 +95,8 @@ class Metrics(Observer):
         self.messages[broker] += messages
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
+        if batch.published_at < self.since_s:
+            return
         delay_s = now - batch.published_at
         hops = batch.hops_at(broker)
         if len(batch.counters) == 1:
