@@ -1,6 +1,6 @@
 """How fast the slow loop takes traces in and derives its tables, beside DuckDB on the same files.
 
-Traces of 5, 10 and 20 million hops are made once (`bench.traces`). `ingest` is all trace rows
+Traces of 5, 20 and 40 million hops are made once (`bench.traces`). `ingest` is all trace rows
 checked and copied into a store; the other cases are the derived tables, each from the trace rows
 in the store to Parquet files by period, `common_interest` with the profiles it is made from. Rows
 a second are rows of the trace table that is read. Rounds take turns, the median counts; Spark's
@@ -34,7 +34,7 @@ from gravitate.trace.schemas import TABLES
 
 BENCH: Final = "pipeline"
 KEPT: Final = "GRAVITATE_BENCH_TRACES"
-HOPS: Final = (5_000_000, 10_000_000, 20_000_000)
+HOPS: Final = (5_000_000, 20_000_000, 40_000_000)
 ROUNDS: Final = 3
 INGEST: Final = "ingest"
 CASES: Final = (INGEST, *QUERIES)

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from pyspark.sql import functions as F
-
 from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
-from gravitate.pipeline.derive.scanning import Summary, summarised, together
+from gravitate.pipeline.derive.scanning import Summary, last_period, summarised, together
 from gravitate.pipeline.derive.writing import finish, replace, replace_with
 from gravitate.pipeline.store import Store
 
@@ -81,16 +79,14 @@ def _derive_interest(spark: Any, store: Store, periods: Periods) -> None:
 
 
 def _derive_rates(spark: Any, store: Store, periods: Periods) -> None:
-    counts = rates.topic_counts(_summaries(spark, store, rates.TOPIC_COUNTS, periods))
+    counts = _summaries(spark, store, rates.TOPIC_COUNTS, periods)
     if periods is not None:
         known = store.derived(spark, "topic_rates").where("publications > 0")
         others = known.where(~is_one_of(periods))
         counts = counts.unionByName(others.select("period", "topic", "publications"))
-    counts = counts.persist()
-    last = counts.agg(F.max("period")).first()[0]
-    rows = rates.topic_rates(counts, last or 0, store.manifest().period_s)
+    last = last_period(store.files(rates.TOPIC_COUNTS.table))
+    rows = rates.topic_rates(counts, last, store.manifest().period_s)
     replace(together(rows, "period"), store, "topic_rates", None)
-    counts.unpersist()
 
 
 def _summaries(spark: Any, store: Store, summary: Summary, periods: Periods) -> Any:

@@ -35,20 +35,13 @@ FORGOTTEN_PERIODS: Final = 100
 _ROWS_PER_BATCH: Final = 65_536
 
 
-def topic_counts(summaries: Any) -> Any:
-    """Publications of each period and topic, from `TOPIC_COUNTS`."""
+def topic_rates(summaries: Any, last: int, period_s: float, weight: float = WEIGHT) -> Any:
+    """`schemas.TOPIC_RATES` from `TOPIC_COUNTS` of all periods, the last of which is `last`."""
+    smooth = partial(_smoothed, last=last, period_s=period_s, weight=weight)
     return (
         together(summaries, "topic")
         .groupBy("period", "topic")
         .agg(F.sum("publications").alias("publications"))
-    )
-
-
-def topic_rates(counts: Any, last: int, period_s: float, weight: float = WEIGHT) -> Any:
-    """`schemas.TOPIC_RATES` from the counts of all periods, the last of which is `last`."""
-    smooth = partial(_smoothed, last=last, period_s=period_s, weight=weight)
-    return (
-        together(counts, "topic")
         .sortWithinPartitions("topic", "period")
         .mapInArrow(smooth, schemas.TOPIC_RATES)
     )

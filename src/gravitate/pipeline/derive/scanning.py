@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -77,6 +78,18 @@ def read_rows(file: str, columns: Sequence[str], wanted: Ranges | None) -> Itera
                     rows = rows.filter(pa.array(_is_wanted(rows["period"].to_numpy(), wanted)))
                 if rows.num_rows:
                     yield rows
+
+
+def last_period(files: Sequence[Path]) -> int:
+    """The last period that any row of stored trace files is of, as their footers tell; 0 for
+    none."""
+    lasts = []
+    for file in files:
+        footer = pq.read_metadata(file)
+        period = footer.schema.names.index("period")
+        groups = map(footer.row_group, range(footer.num_row_groups))
+        lasts += [group.column(period).statistics.max for group in groups if group.num_rows]
+    return max(lasts, default=0)
 
 
 def _within(wanted: Ranges | None, extremes: Any) -> bool | None:
