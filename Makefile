@@ -14,7 +14,7 @@ help: ## say what can be made
 	@echo "gravitate: a publish/subscribe network that pulls itself into shape"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.runtime ## a workload from Spark, 15 brokers on sockets for one minute, a report
+demo: $(VENV)/.runtime ## a workload from Spark, 15 brokers on sockets without and with GRAPE, a report
 	$(BIN)/gravitate demo
 
 test: $(VENV)/.dev ## run the test suite (WORKERS=2)
