@@ -501,6 +501,10 @@ def test_a_target_that_is_about_to_stop_publishes_until_it_takes_nothing_more(
     moved.wired.pass_time(DOWN_S_MAX + 1)
     assert moved.wired.brokers["d"].stopped
     moved.publish()
+    # What d took in must be known to have arrived, or to be lost, before anything overtakes it.
+    moved.wired.lose("c", "d")
+    moved.wired.boot("d", 2)
+    moved.wired.heal("c", "d")
     moved.wired.pass_time(6.0)
     assert moved.place() == ("a", State.ATTACHED)
     for broker in "ae":
