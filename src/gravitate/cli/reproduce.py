@@ -16,11 +16,19 @@ STUDIES = ("publishers",)
 def reproduce(
     study: Annotated[str, typer.Argument(help=f"Which study: {', '.join(STUDIES)}.")],
     quick: Annotated[
-        bool, typer.Option("--quick/--whole", help="Minutes, or every setting and five seeds.")
+        bool, typer.Option("--quick/--whole", help="Minutes, or every setting, for hours.")
     ] = True,
+    seeds: Annotated[
+        int, typer.Option(help="How often each run is drawn anew. 0: once, or thrice.", min=0)
+    ] = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also write the figures of all runs, as JSON."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="A folder for runs.json, findings.json and figure.svg.",
+            metavar="DIR",
+        ),
     ] = None,
     master: spark.Master = None,
     remote: spark.Remote = None,
@@ -37,7 +45,9 @@ def reproduce(
         raise InputError(f"unknown study '{study}': write one of {', '.join(STUDIES)}")
     spark.require()
     module = import_module(f"gravitate.studies.{study}")
-    runs = module.settings(quick)
+    runs = module.settings(quick, seeds)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     with (
         spark.started(master, remote, memory, hidden=json) as session,
         output.progress(f"{len(runs)} runs of {study}", 1.0, hidden=json) as advance,
@@ -45,7 +55,10 @@ def reproduce(
         seen = module.run(session, runs, lambda done, total: advance(done / total))
     found = module.findings(seen)
     if out is not None:
-        out.write_bytes(msgspec.json.format(msgspec.json.encode(seen)))
+        for name, figures in (("runs", seen), ("findings", found)):
+            text = msgspec.json.format(msgspec.json.encode(figures))
+            (out / f"{name}.json").write_bytes(text)
+        (out / "figure.svg").write_text(module.figure(seen), encoding="utf-8")
     if json:
         output.show_json(found)
     else:

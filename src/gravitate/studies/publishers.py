@@ -14,13 +14,15 @@ minutes in the quick study, 18 as in the paper otherwise. "At most" and "up to" 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import Any, Final, Literal
 
 import msgspec
 
 from gravitate.pipeline.sweeps import sweep
-from gravitate.studies.findings import Finding, percent
+from gravitate.studies.bars import Bar, Panel, svg
+from gravitate.studies.findings import Finding, mean_interval, percent
 from gravitate.studies.placement_runs import Seen, Setting, simulate
 
 QUICK_S: Final = 480.0
@@ -29,7 +31,6 @@ WEIGHTS: Final = (100.0, 75.0, 50.0, 25.0, 1.0)
 THRESHOLDS_QUICK: Final = {"grape": (10,), "pop": (50, 200)}
 THRESHOLDS_WHOLE: Final = {"grape": (10, 50, 200, 400), "pop": (25, 50, 200, 400)}
 X_THRESHOLDS: Final = 16
-SEEDS: Final = (1, 2, 3, 4, 5)
 X_QUICK: Final = (1, 4, 16)
 X_WHOLE: Final = (1, 2, 4, 8, 16, 32, 0)
 
@@ -37,9 +38,11 @@ Metric = Literal["message_rate", "input_utilisation", "delay_ms", "hops", "overh
 Progress = Callable[[int, int], None]
 
 
-def settings(quick: bool = True) -> list[Setting]:
-    """The runs of the study."""
-    return list(_quick()) if quick else list(_whole())
+def settings(quick: bool = True, seeds: int = 0) -> list[Setting]:
+    """The runs of the study, once for each of the seeds 1, 2, ... (0: one if quick, else three)."""
+    numbers = range(1, (seeds or (1 if quick else 3)) + 1)
+    drawn = _quick if quick else _whole
+    return [run for seed in numbers for run in drawn(seed)]
 
 
 def _movers(weights: Sequence[float] = (100.0,), **common: Any) -> Iterator[Setting]:
@@ -53,36 +56,23 @@ def _movers(weights: Sequence[float] = (100.0,), **common: Any) -> Iterator[Sett
             )
 
 
-def _quick() -> Iterator[Setting]:
+def _quick(seed: int) -> Iterator[Setting]:
+    common: dict[str, Any] = {"duration_s": QUICK_S, "seed": seed}
     for x in X_QUICK:
-        yield from _movers((100.0, 1.0), subscriber_brokers=x, duration_s=QUICK_S)
-    yield from _movers(subscriber_brokers=16, mix="random", duration_s=QUICK_S)
-    yield from _movers(subscriber_brokers=4, fanout=4, duration_s=QUICK_S)
-    yield from _thresholds(THRESHOLDS_QUICK, duration_s=QUICK_S)
+        yield from _movers((100.0, 1.0), subscriber_brokers=x, **common)
+    yield from _movers(subscriber_brokers=16, mix="random", **common)
+    yield from _movers(subscriber_brokers=4, fanout=4, **common)
+    yield from _thresholds(THRESHOLDS_QUICK, **common)
 
 
-def _whole() -> Iterator[Setting]:
-    for seed in SEEDS:
-        for mix in ("enterprise", "random"):
-            for fanout in (2, 4):
-                for x in X_WHOLE:
-                    yield from _movers(
-                        WEIGHTS,
-                        subscriber_brokers=x,
-                        mix=mix,
-                        fanout=fanout,
-                        seed=seed,
-                        duration_s=WHOLE_S,
-                    )
-        for x in X_WHOLE:
-            yield from _movers(
-                subscriber_brokers=x,
-                brokers=127,
-                subscribers_each=50,
-                seed=seed,
-                duration_s=WHOLE_S,
-            )
-        yield from _thresholds(THRESHOLDS_WHOLE, seed=seed, duration_s=WHOLE_S)
+def _whole(seed: int) -> Iterator[Setting]:
+    common: dict[str, Any] = {"duration_s": WHOLE_S, "seed": seed}
+    for mix, fanout, x in product(("enterprise", "random"), (2, 4), X_WHOLE):
+        weights = WEIGHTS if x in X_QUICK else (100.0,)
+        yield from _movers(weights, mix=mix, fanout=fanout, subscriber_brokers=x, **common)
+    for x in X_QUICK:
+        yield from _movers(subscriber_brokers=x, brokers=127, subscribers_each=50, **common)
+    yield from _thresholds(THRESHOLDS_WHOLE, **common)
 
 
 def _thresholds(thresholds: Mapping[str, Sequence[int]], **common: Any) -> Iterator[Setting]:
@@ -117,6 +107,11 @@ class Results:
     def change(self, mover: str, metric: Metric, **common: Any) -> float | None:
         """By how much a mover changes a metric against static: the mean over seeds; None when
         there is no such run."""
+        changes = self.changes(mover, metric, **common)
+        return fmean(changes) if changes else None
+
+    def changes(self, mover: str, metric: Metric, **common: Any) -> list[float]:
+        """The same, one for each seed."""
         changes = []
         common = {"threshold": 0} | common
         for seen in self.seen:
@@ -124,7 +119,7 @@ class Results:
                 static = self._like(seen.setting, "static")
                 if static is not None and getattr(static, metric):
                     changes.append(getattr(seen, metric) / getattr(static, metric) - 1.0)
-        return fmean(changes) if changes else None
+        return changes
 
     def value(self, mover: str, metric: Metric, **common: Any) -> float | None:
         """The mean over seeds; None when there is no such run."""
@@ -164,6 +159,11 @@ class Results:
         )
         return next((seen for seen in self.seen if seen.setting == wanted), None)
 
+    def share(self, mover: str, metric: Metric, **common: Any) -> Bar | None:
+        """What is left of a metric, in percent of static: the mean over seeds with its interval."""
+        changes = self.changes(mover, metric, **common)
+        return Bar(*mean_interval([100 + 100 * change for change in changes])) if changes else None
+
 
 def _is(setting: Setting, common: dict[str, Any]) -> bool:
     return all(getattr(setting, name) == value for name, value in common.items())
@@ -180,6 +180,11 @@ BETWEEN: Final[tuple[tuple[str, Metric], ...]] = (
     ("input utilisation", "input_utilisation"),
 )
 """Where POP lies between GRAPE's two extremes."""
+DRAWN: Final[tuple[tuple[str, Metric], ...]] = (
+    ("message rate", "message_rate"),
+    ("delivery delay", "delay_ms"),
+    ("hops", "hops"),
+)
 ENTERPRISE: Final[dict[str, Any]] = {"mix": "enterprise", "brokers": 63, "fanout": 2}
 
 
@@ -195,6 +200,31 @@ def findings(seen: Sequence[Seen]) -> list[Finding]:
         *_threshold_shapes(results),
         _sound(seen),
     ]
+
+
+def figure(seen: Sequence[Seen]) -> str:
+    """Message rate, delay and hops over X, as a picture."""
+    results = Results(seen)
+    xs = sorted(
+        {one.setting.subscriber_brokers for one in seen if _is(one.setting, ENTERPRISE)},
+        key=lambda x: x or 10**6,
+    )
+    return svg(
+        *(
+            Panel(
+                f"{what}, % of static (enterprise, 63 brokers, fan-out 2, X brokers with "
+                "subscribers)",
+                tuple(f"X = {x or 'all'}" for x in xs),
+                {
+                    mover: [
+                        results.share(mover, metric, **ENTERPRISE, subscriber_brokers=x) for x in xs
+                    ]
+                    for mover in (POP, LOAD, DELAY)
+                },
+            )
+            for what, metric in DRAWN
+        )
+    )
 
 
 def _reductions(results: Results) -> Iterator[Finding]:
