@@ -38,9 +38,7 @@ def simulate(
     ] = False,
     pings: Annotated[
         bool,
-        typer.Option(
-            "--pings", help="Let them, after publishers have measured how far brokers are."
-        ),
+        typer.Option("--pings", help="The same after publishers have measured their ways."),
     ] = False,
     faults: Annotated[
         bool, typer.Option("--faults/--no-faults", help="Whether things go wrong in random worlds.")
