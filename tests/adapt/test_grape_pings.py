@@ -199,7 +199,7 @@ PINGS: Mechanisms = {"grape": {**GRAPE_DELAY["grape"], "pings": True}}
 
 
 def fork(mechanisms: Mechanisms) -> Script:
-    """c is 10 ms from a and 10 ms from b; two thirds of the audience are 200 ms behind b."""
+    """a - b - c with links of 10 ms, and two thirds of the audience 200 ms from b at d."""
     scene = script(
         [("a", "b"), ("b", "c"), ("b", "d")],
         mechanisms,
