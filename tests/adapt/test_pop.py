@@ -32,7 +32,11 @@ class Recording(Pop):
         self.found: list[tuple[str, ...]] = []
 
     def selected(
-        self, publisher: str, path: tuple[str, ...], why: Callable[[str], Rationale], now: float
+        self,
+        publisher: str,
+        path: tuple[str, ...],
+        why: Callable[[str], Rationale | None],
+        now: float,
     ) -> None:
         self.found.append(path)
 

@@ -28,6 +28,12 @@ def test_nor_while_somebody_else_moves_them_too(seed: int) -> None:
     assert not outcome.violations, outcome.report()
 
 
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_nor_while_publishers_measure_how_far_brokers_are(seed: int) -> None:
+    outcome = run_world(seed, migrations=seed % 5 == 0, pings=True)
+    assert not outcome.violations, outcome.report()
+
+
 def test_publishers_really_move() -> None:
     assert sum(played(seed).moves for seed in (21, 22)) > 10
 

@@ -20,12 +20,15 @@ from gravitate.serve.network import LiveNetwork, on_free_ports, up
 
 
 @contextlib.asynccontextmanager
-async def live(*ids: str, **options: Any) -> AsyncIterator[LiveNetwork]:
+async def live(
+    *ids: str, mechanisms: dict[str, dict[str, Any]] | None = None, **options: Any
+) -> AsyncIterator[LiveNetwork]:
     """A chain of brokers."""
     network = Network(
         "moving",
         tuple(BrokerSpec(id) for id in ids),
         tuple(LinkSpec(pair) for pair in pairwise(ids)),
+        mechanisms=mechanisms or {},
     )
     told = BrokerOptions(retry_s_min=0.01, retry_s_max=0.05, **options)
     async with await up(on_free_ports(network), options=told) as running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.config.distances import distance_ms
+from gravitate.config.distances import distance_ms, ways_ms
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import InputError
 
@@ -38,3 +38,10 @@ def test_without_coordinates_the_way_between_them_counts() -> None:
 def test_a_broker_that_is_not_there_is_named() -> None:
     with pytest.raises(InputError, match="'x'"):
         distance_ms(PLAIN, "a", "x")
+
+
+def test_ways_follow_the_links_and_take_the_shortest() -> None:
+    assert ways_ms(PLACED, "a") == {"a": 0.0, "b": 3.0, "c": 7.0}
+    ring = Network("ring", tuple(map(BrokerSpec, "abcd")), (*LINKS, LinkSpec(("c", "a"), 1.0)))
+    assert ways_ms(ring, "b") == {"b": 0.0, "a": 3.0, "c": 4.0}
+    assert ways_ms(ring, "c") == {"c": 0.0, "a": 1.0, "b": 4.0}

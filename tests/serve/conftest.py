@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -90,6 +90,9 @@ class Client:
         """It does not follow."""
 
     def stay(self) -> None: ...
+
+    def ping(self, brokers: Mapping[str, tuple[str, int]], token: int) -> None:
+        """It does not measure."""
 
     def attached(self) -> None: ...
 

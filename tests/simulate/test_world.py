@@ -7,6 +7,7 @@ import pytest
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
 from gravitate.broker.messages import Ping
+from gravitate.simulate.clients import Client
 from gravitate.simulate.hosts import REFUSED
 from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.world import World
@@ -235,3 +236,60 @@ def test_what_a_client_sent_before_its_session_ended_under_it_is_lost() -> None:
     world.run(2.0)
     assert ear.heard == [e.STOPPING]
     assert toys(world)[0].times(i.ClientAcknowledged) == []
+
+
+def asks(world: World, *brokers: str) -> list[tuple[float, dict[str, float]]]:
+    """What the client `c` of `b` has measured by three seconds later, and when `b` heard of it."""
+    b = world.hosts["b"].broker
+    assert isinstance(b, ToyBroker)
+    b.reply = lambda item: (
+        [e.PingBrokers("c", brokers, 1)] if isinstance(item, i.TimerFired) else []
+    )
+    world._input(world.hosts["b"], i.TimerFired("ask"))
+    world.run(world.now + 3.0)
+    return [
+        (now, item.round_trips_s)
+        for now, inputs in b.log
+        for item in inputs
+        if isinstance(item, i.BrokersPinged)
+    ]
+
+
+def test_a_client_measures_from_where_it_first_connected() -> None:
+    world = started(latency_ms=30.0)
+    client = Client(world, "c", "b")
+    client.connect()
+    world.run(2.0)
+    assert asks(world, "b", "a") == [(pytest.approx(2.06), {"b": 0.0, "a": 0.06})]
+
+
+def test_also_when_it_has_gone_elsewhere() -> None:
+    world = started(latency_ms=30.0)
+    client = Client(world, "c", "a")
+    client.connect()
+    world.run(1.5)
+    client.broker = "b"
+    client.connect()
+    world.run(2.0)
+    assert asks(world, "a", "b") == [(pytest.approx(2.06), {"a": 0.0, "b": 0.06})]
+
+
+def test_a_broker_that_is_down_does_not_answer_it() -> None:
+    world = started(latency_ms=30.0)
+    client = Client(world, "c", "b")
+    client.connect()
+    world.run(2.0)
+    world.stop_broker("a")
+    world.run(2.5)
+    assert asks(world, "a", "b") == [(2.5, {"b": 0.0})]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_one_that_has_left_or_paused_meanwhile_does_not_answer(leaves: bool) -> None:
+    world = started(latency_ms=30.0)
+    client = Client(world, "c", "b")
+    client.connect()
+    world.run(2.0)
+    action = client.disconnect if leaves else lambda: client.redirected("a")
+    world.scheduler.after(0.01, lambda _: action(), None)
+    assert asks(world, "a", "b") == []

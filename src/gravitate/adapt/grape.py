@@ -4,7 +4,9 @@ A publisher's first broker marks consecutive publications with the counter of th
 Every broker that such a publication comes to keeps a *sighting*: which of them local subscribers
 got, as bits counted from the mark, how many deliveries that made, and the links they went on to.
 After the session a request (TIR) follows them down these links, behind the last of them because
-links keep order; the answers (TIA) come back joined. `plan.grape` then selects.
+links keep order; the answers (TIA) come back joined. `plan.grape` then selects. Where it is
+switched on, the publisher first measures its own way to the best candidates; meanwhile no new
+session begins, and without an answer the selection is made without it.
 
 Delays: a heartbeat waits in the same queues as publications, so half of its round trip is what one
 hop takes, link and broker together. It stands for the link latencies; output queueing to clients
@@ -12,8 +14,8 @@ is what sessions make publications wait. Without heartbeats links count nothing.
 
 Deviations from the paper: a session ends with the batch in which it is full; a broker whose
 neighbour does not answer says so instead of answering without it, and the session is void. A
-publisher too slow to fill a session in time is left where it is. Publishers are not asked for
-their own latency to candidates.
+publisher too slow to fill a session in time is left where it is. Publishers measure their own
+latency to candidates only if they are told to, and to some of them.
 
 Reference: Cheung and Jacobsen, "Publisher Placement Algorithms in Content-based
 Publish/Subscribe", ICDCS 2010, section IV.
@@ -21,9 +23,10 @@ Publish/Subscribe", ICDCS 2010, section IV.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -42,6 +45,10 @@ SPAN_MAX: Final = 1 << 16
 """How far the counters of a session may be apart: the longest bit vector anybody keeps."""
 ASK: Final = "ask:"
 """Timers of sessions that are full, with the publisher behind."""
+PINGED_MAX: Final = 16
+"""Candidates that a publisher measures its way to: its broker, and the best by the answers."""
+PING_S_MAX: Final = 5.0
+"""How long a publisher is waited for that measures."""
 
 
 class GrapeSettings(GrapeParameters, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +58,10 @@ class GrapeSettings(GrapeParameters, frozen=True, forbid_unknown_fields=True):
     """A session not full after this long is void, and so is what other brokers hold of it."""
     answer_s_max: float = 10.0
     """How long a broker waits for the answers of its neighbours."""
+    pings: bool = False
+    """Whether publishers measure their own way to candidates, where the choice depends on delay
+    (Algorithm 1). Off, because where clients are close to every broker, as in a data centre, it
+    only costs time."""
     confirmations: int = DampingParameters().confirmations
     pause_s: float = DampingParameters().pause_s
     """See `damping`."""
@@ -62,6 +73,10 @@ class GrapeSettings(GrapeParameters, frozen=True, forbid_unknown_fields=True):
             if not 0 < value < math.inf:
                 raise InputError(f"{name} {value} is not accepted: write more than 0")
         self.damping()
+
+    def asks_publishers(self) -> bool:
+        """Whether a publisher's own way to its broker is wanted and counts."""
+        return self.pings and (self.prioritised == "delay" or self.weight_percent < 100)
 
     def damping(self) -> DampingParameters:
         return DampingParameters(self.confirmations, self.pause_s)
@@ -98,6 +113,15 @@ class _Session:
         self.count = 0
         self.is_full = False
         self.until = until
+
+
+class _Measuring(NamedTuple):
+    """A selection that waits for its publisher to measure."""
+
+    answers: list[Answer]
+    choice: Choice
+    """The one without what is measured."""
+    until: float
 
 
 class _Sighting:
@@ -139,6 +163,8 @@ class Grape(PublisherMover):
         """Of publishers of this broker."""
         self._sightings: dict[str, _Sighting] = {}
         """By publisher; oldest first."""
+        self._measuring: dict[str, _Measuring] = {}
+        """By publisher of this broker; oldest first."""
         self._gatherings: Gatherings[list[Answer]] = Gatherings(
             settings.answer_s_max, self._complete, self._void
         )
@@ -148,6 +174,9 @@ class Grape(PublisherMover):
         grape.warm()
 
     # Tracing -------------------------------------------------------------------------------
+
+    def may_trace(self, publisher: str, now: float) -> bool:
+        return publisher not in self._measuring and super().may_trace(publisher, now)
 
     def mark(self, batch: Batch, now: float) -> int:
         publisher, last = batch.publisher, batch.counters[-1]
@@ -293,11 +322,43 @@ class Grape(PublisherMover):
     # Selection -----------------------------------------------------------------------------
 
     def _select(self, publisher: str, answers: list[Answer], now: float) -> None:
-        here = self.post.broker_id
         try:
-            choice = grape.select(answers, here, self._settings)
+            choice = grape.select(answers, self.post.broker_id, self._settings)
         except InputError:
             return  # Brokers contradict each other while links change: the next session will tell.
+        brokers = self._worth_measuring(choice)
+        if len(brokers) < 2:
+            self._chosen(publisher, answers, choice, now)
+            return
+        self._measuring[publisher] = _Measuring(answers, choice, now + PING_S_MAX)
+        self.post.ping(publisher, brokers)
+        self.watch_time()
+
+    def _worth_measuring(self, choice: Choice) -> list[str]:
+        """The current broker, and the candidates that are best without measuring."""
+        if not self._settings.asks_publishers():
+            return []
+        by_delay = self._settings.prioritised == "delay"
+        ranks = {
+            broker: (at.delay_s, at.messages) if by_delay else (at.messages, at.delay_s)
+            for broker, at in choice.candidates().items()
+            if broker != choice.current
+        }
+        best = heapq.nsmallest(PINGED_MAX - 1, ranks, key=lambda broker: (ranks[broker], broker))
+        return [choice.current, *best]
+
+    def on_pinged(self, publisher: str, round_trips_s: dict[str, float], now: float) -> None:
+        measuring = self._measuring.pop(publisher, None)
+        if measuring is None:
+            return
+        answers, choice, _ = measuring
+        if round_trips_s:
+            one_way_s = {broker: rtt_s / 2 for broker, rtt_s in round_trips_s.items()}
+            choice = grape.select(answers, choice.current, self._settings, one_way_s)
+        self._chosen(publisher, answers, choice, now)
+
+    def _chosen(self, publisher: str, answers: list[Answer], choice: Choice, now: float) -> None:
+        here = choice.current
         known = {answer.broker: answer.neighbours for answer in answers}
         near = {
             broker: [other for other in others if other in known]
@@ -307,8 +368,11 @@ class Grape(PublisherMover):
         assert way is not None, "a target is joined to the current broker by answers"
         self.selected(publisher, tuple(way), lambda target: self._why(choice, target), now)
 
-    def _why(self, choice: Choice, target: str) -> Rationale:
-        before, after = choice.figures(choice.current), choice.figures(target)
+    def _why(self, choice: Choice, target: str) -> Rationale | None:
+        candidates = choice.candidates()
+        if target not in candidates:
+            return None
+        before, after = candidates[choice.current], candidates[target]
         settings = self._settings
         by_delay = settings.prioritised == "delay"
         gain = before.delay_s - after.delay_s if by_delay else before.messages - after.messages
@@ -322,7 +386,7 @@ class Grape(PublisherMover):
                 "delay_s_after": after.delay_s,
                 "messages_before": before.messages,
                 "messages_after": after.messages,
-                "candidates": float(len(choice.candidates())),
+                "candidates": float(len(candidates)),
             },
         )
 
@@ -331,11 +395,16 @@ class Grape(PublisherMover):
     def forget(self, publisher: str) -> None:
         self._sessions.pop(publisher, None)
         self._sightings.pop(publisher, None)
+        self._measuring.pop(publisher, None)
         self._gatherings.forget(publisher)
 
     def lost(self, peer: str, now: float) -> None:
         for publisher in [p for p, s in self._sightings.items() if s.upstream == peer]:
             del self._sightings[publisher]
+        # What the peer and those behind it have answered may be no way to go any more.
+        for publisher, measuring in list(self._measuring.items()):
+            if any(answer.broker == peer for answer in measuring.answers):
+                del self._measuring[publisher]
         self._gatherings.lost(peer, now)
 
     def expire(self, now: float) -> None:
@@ -344,11 +413,16 @@ class Grape(PublisherMover):
             del self._sightings[publisher]
         for publisher in [p for p, s in self._sessions.items() if s.until <= now]:
             del self._sessions[publisher]
+        for publisher in [p for p, m in self._measuring.items() if m.until <= now]:
+            self.on_pinged(publisher, {}, now)
 
     def deadlines(self) -> Iterable[float | None]:
         yield self._gatherings.next_at()
         yield next((sighting.until for sighting in self._sightings.values()), None)
         yield next((session.until for session in self._sessions.values()), None)
+        yield next((measuring.until for measuring in self._measuring.values()), None)
 
     def is_idle(self) -> bool:
-        return super().is_idle() and not (self._sessions or self._sightings or self._gatherings)
+        return super().is_idle() and not (
+            self._sessions or self._sightings or self._gatherings or self._measuring
+        )

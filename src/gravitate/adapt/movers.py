@@ -88,10 +88,15 @@ class PublisherMover(Mechanism):
         )
 
     def selected(
-        self, publisher: str, path: tuple[str, ...], why: Callable[[str], Rationale], now: float
+        self,
+        publisher: str,
+        path: tuple[str, ...],
+        why: Callable[[str], Rationale | None],
+        now: float,
     ) -> None:
         """A selection has found the broker at the end of `path`, which is just this broker when
-        the publisher should stay. `why` says what speaks for a broker on it."""
+        the publisher should stay. `why` says what speaks for a broker on it; None: the publisher
+        cannot go there."""
         damping = self._damped.get(publisher)
         if damping is None:
             if len(path) == 1:
@@ -100,10 +105,12 @@ class PublisherMover(Mechanism):
         way = damping.selected(path, now)
         if not way:
             return
-        self._moves += 1
         here, target = self.post.broker_id, way[-1]
-        move = f"{self.name}-{here}-{now:.3f}-{self._moves}"
         reasons = why(target)
+        if reasons is None:
+            return
+        self._moves += 1
+        move = f"{self.name}-{here}-{now:.3f}-{self._moves}"
         self._moving.add(publisher)
         self.forget(publisher)
         self.post.propose(RelocatePublisher(move, publisher, here, target, reasons, way))

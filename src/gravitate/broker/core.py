@@ -22,6 +22,7 @@ from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
 from gravitate.broker.forwarding import FORWARDERS
 from gravitate.broker.inputs import (
+    BrokersPinged,
     ClientAcknowledged,
     ClientAdvertised,
     ClientCongested,
@@ -74,6 +75,7 @@ from gravitate.broker.messages import (
 )
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
+from gravitate.broker.pings import Pings
 from gravitate.broker.posts import MoveWatcher, Posts
 from gravitate.broker.publishers import Publishers
 from gravitate.broker.relocation import Relocations
@@ -170,6 +172,8 @@ class Broker:
         )
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._posts.may_move = self._relocations.may_move
+        self._pings = Pings(context, self.clients)
+        self._posts.ping = self._pings.ask
         self._stopping = False
         self.stopped = False
 
@@ -246,6 +250,8 @@ class Broker:
                 clients.unadvertised(input.session, input.name)
             case ClientPaused():
                 self._relocations.paused(input.session)
+            case BrokersPinged():
+                self._pings.answered(input)
             case LinkOpened():
                 self.links.opened(input.peer, input.connection, now)
             case LinkClosed():

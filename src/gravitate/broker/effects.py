@@ -64,6 +64,15 @@ class Redirect(msgspec.Struct, frozen=True):
     target: str
 
 
+class PingBrokers(msgspec.Struct, frozen=True):
+    """Let the client measure its round trips to `brokers`, and answer `BrokersPinged(token)`.
+    Only clients that follow are asked."""
+
+    session: str
+    brokers: tuple[str, ...]
+    token: int
+
+
 class Attached(msgspec.Struct, frozen=True):
     """A client that counts is attached here as a publisher: what it has published elsewhere is
     ahead of what it publishes here. What it sends is looked at from now on."""
@@ -134,6 +143,7 @@ Effect = (
     | AdvertisementSettled
     | HoldReading
     | Redirect
+    | PingBrokers
     | Attached
     | CloseSession
     | OpenLink

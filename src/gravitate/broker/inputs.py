@@ -67,6 +67,15 @@ class ClientPaused(msgspec.Struct, frozen=True):
     session: str
 
 
+class BrokersPinged(msgspec.Struct, frozen=True):
+    """The client has measured its round trips to the brokers that `PingBrokers` named, under the
+    same `token`; those that did not answer are missing."""
+
+    session: str
+    token: int
+    round_trips_s: dict[str, float]
+
+
 class ClientUnadvertised(msgspec.Struct, frozen=True):
     session: str
     name: str
@@ -147,6 +156,7 @@ Input = (
     | ClientAdvertised
     | ClientUnadvertised
     | ClientPaused
+    | BrokersPinged
     | ClientPublished
     | ClientAcknowledged
     | ClientCongested

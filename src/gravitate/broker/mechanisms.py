@@ -7,6 +7,7 @@ that carry moves out belong to the broker; what decides on them lives in `adapt/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from gravitate.broker.observers import Observer
@@ -29,6 +30,13 @@ class Post(Protocol):
 
     def may_move(self, publisher: str) -> bool:
         """Whether a client of this broker could be relocated if it were asked to now."""
+        ...
+
+    def ping(self, publisher: str, brokers: Sequence[str]) -> None:
+        """Ask a publisher of this broker how far `brokers` are from it; `on_pinged` has the
+        answer. One that cannot measure, or would stay connected where it is, answers at once, and
+        with nothing. One that leaves or is silent does not answer; a later request of the same
+        mechanism for the same publisher takes the place of an earlier one."""
         ...
 
     def send(self, peer: str, body: bytes) -> None:
@@ -75,3 +83,6 @@ class Mechanism(Observer):
 
     def on_lock(self, peer: str, move: str, granted: bool, now: float) -> None:
         """The answer to `request_lock`."""
+
+    def on_pinged(self, publisher: str, round_trips_s: dict[str, float], now: float) -> None:
+        """The answer to `ping`; brokers that the publisher had no answer from are missing."""

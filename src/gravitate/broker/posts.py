@@ -48,6 +48,10 @@ class Posts:
         self.move_watchers: list[MoveWatcher] = []
         self.may_move: Callable[[str], bool] = lambda publisher: False
         """Whether a client of this broker could be relocated."""
+        self.ping: Callable[[Mechanism, str, Sequence[str]], None] = (
+            lambda mechanism, publisher, brokers: None
+        )
+        """Ask a client of this broker how far others are from it."""
         self._tokens = count(1)
         self._asked: dict[int, tuple[Mechanism, str, str]] = {}
         """Lock requests under way: token -> (who asked, whom, for which move)."""
@@ -161,6 +165,9 @@ class MechanismPost:
 
     def may_move(self, publisher: str) -> bool:
         return self._posts.may_move(publisher)
+
+    def ping(self, publisher: str, brokers: Sequence[str]) -> None:
+        self._posts.ping(self._mechanism, publisher, brokers)
 
     def send(self, peer: str, body: bytes) -> None:
         self._posts.send(self._mechanism, peer, body)

@@ -126,7 +126,7 @@ class Relocations:
         path = move.path
         publisher = self._attached(move.publisher)
         assert publisher is not None
-        if isinstance(publisher, Session) and _stays(publisher):
+        if isinstance(publisher, Session) and publisher.stays():
             publisher = self._tethers.make(publisher)
         relocation = self._by_publisher[move.publisher] = _Relocation(move, publisher)
         origin = publisher.origin if isinstance(publisher, Tethered) else ""
@@ -334,8 +334,3 @@ class Relocations:
             if 0 <= before < len(path) and path[before] == peer:
                 return place
         raise PeerError("wrong-path", f"{type(message).__name__} along {path} from {peer}")
-
-
-def _stays(session: Session) -> bool:
-    """Whether the client of a session cannot be sent elsewhere."""
-    return not session.follows or bool(session.subscriptions)

@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gravitate.broker.effects import ToPublisher
+from gravitate.broker.effects import PingBrokers, ToPublisher
 from gravitate.broker.inputs import ClientPublished
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
@@ -166,6 +166,8 @@ class Session(Publisher):
         self.next_counter = 1
         self.tether: Tether | None = None
         """What stands for the client as a publisher, once it may be attached elsewhere."""
+        self.pings: dict[str, PingBrokers] = {}
+        """What the client was asked to measure and has not answered, by who wants to know."""
 
         self.subscriptions: dict[str, LocalSubscription] = {}
         self.revisions = 0
@@ -187,6 +189,10 @@ class Session(Publisher):
                 and (tether.held or tether.kept_events > self._options.hold_events_max)
             )
         )
+
+    def stays(self) -> bool:
+        """Whether the client cannot be sent elsewhere."""
+        return not self.follows or bool(self.subscriptions)
 
     # Outbound ------------------------------------------------------------------------------
 

@@ -36,6 +36,10 @@ def simulate(
     mechanisms: Annotated[
         bool, typer.Option("--mechanisms", help="Let brokers relocate publishers in them.")
     ] = False,
+    pings: Annotated[
+        bool,
+        typer.Option("--pings", help="The same after publishers have measured their ways."),
+    ] = False,
     faults: Annotated[
         bool, typer.Option("--faults/--no-faults", help="Whether things go wrong in random worlds.")
     ] = True,
@@ -55,7 +59,7 @@ def simulate(
         raise InputError("random worlds are not traced: give --trace with a scenario")
     if random:
         first = 1 if seed is None else seed
-        _random_worlds(random, first, processes, migrations, mechanisms, faults, json)
+        _random_worlds(random, first, processes, migrations, mechanisms, pings, faults, json)
     else:
         _scenario(str(scenario), seed, trace, sampling, checks, json)
 
@@ -162,6 +166,7 @@ def _random_worlds(
     processes: int,
     migrations: bool,
     mechanisms: bool,
+    pings: bool,
     faults: bool,
     json: bool,
 ) -> None:
@@ -185,6 +190,7 @@ def _random_worlds(
             faults=faults,
             migrations=migrations,
             mechanisms=mechanisms,
+            pings=pings,
         )
     failed = [outcome for outcome in outcomes if outcome.violations]
     facts: dict[str, object] = {

@@ -6,7 +6,7 @@ sends again what was not acknowledged, under the counters it had. It marks itsel
 loses its broker, and goes to another when its broker asks for that; calls just wait meanwhile.
 
 Owns who waits for what. Where it is connected is `keeping`'s, bytes `connection`'s, numbers
-`outgoing`'s, received messages `messages`'.
+`outgoing`'s, received messages `messages`', how far brokers are `pings`'.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gravitate.client.connection import Connection
 from gravitate.client.keeping import Keeper, State
 from gravitate.client.messages import Message, Subscription, distribute
 from gravitate.client.outgoing import Outgoing
+from gravitate.client.pings import Pings
 from gravitate.client.requests import Advertisement, Requests
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.model.events import EventId, Value
@@ -81,6 +82,7 @@ class Client:
         self._keeper = Keeper(
             self, self._outgoing, (host, port), follow, (retry_s_min, retry_s_max), move_s_max
         )
+        self._pings = Pings(self._keeper)
         self._closed = False
         self._held = False
         self._receive_maximum = 65535
@@ -121,6 +123,7 @@ class Client:
             await asyncio.wait(waiting, timeout=timeout_s)
             arriving.cancel()
         self._closed = True
+        self._pings.stop()
         await self._keeper.stop(timeout_s)
         self._end(RemoteProtocolError("the client was closed"), failed=False)
 
@@ -328,6 +331,8 @@ class Client:
                 self._keeper.redirected(connection, server)
             case control.STAY:
                 self._keeper.stayed(connection)
+            case control.PING:
+                self._pings.asked(connection, packet)
             case control.ATTACHED:
                 self._keeper.attached(connection)
             case _:

@@ -187,6 +187,12 @@ class Keeper:
         if self.connection is not None and self.state is not State.PAUSED:
             self.connection.write(frame)
 
+    def answer(self, connection: Connection, message: bytes) -> None:
+        """Write the answer to something that was asked on a connection; nothing when that is not
+        the client's any more, or nothing may be written on it."""
+        if connection is self.connection and self.state is not State.PAUSED:
+            connection.write(message)
+
     # --- connections ----------------------------------------------------------------------------
 
     async def _open(self, place: Place) -> Connection:

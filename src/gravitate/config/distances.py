@@ -1,11 +1,13 @@
 """How far brokers are apart that need not be neighbours.
 
 Links are made at run time between any two brokers of a network; simulated worlds, and nodes that
-emulate latencies, ask here how long they are.
+emulate latencies, ask here how long they are. Simulated clients ask how far brokers are from where
+they are themselves.
 """
 
 from __future__ import annotations
 
+import heapq
 from itertools import pairwise
 
 from gravitate.config.network import Network
@@ -31,3 +33,21 @@ def distance_ms(network: Network, one: str, other: str) -> float:
     if way is None:
         raise InputError(f"no way leads from {one!r} to {other!r} in network {network.name!r}")
     return sum(links[frozenset(hop)] for hop in pairwise(way))
+
+
+def ways_ms(network: Network, source: str) -> dict[str, float]:
+    """One-way latency from a broker to each that links lead to, by the shortest way over them."""
+    near: dict[str, list[tuple[str, float]]] = {broker.id: [] for broker in network.brokers}
+    for link in network.links:
+        one, other = link.between
+        near[one].append((other, link.latency_ms))
+        near[other].append((one, link.latency_ms))
+    found: dict[str, float] = {}
+    ahead = [(0.0, source)]
+    while ahead:
+        way_ms, broker = heapq.heappop(ahead)
+        if broker not in found:
+            found[broker] = way_ms
+            for other, latency_ms in near[broker]:
+                heapq.heappush(ahead, (way_ms + latency_ms, other))
+    return found

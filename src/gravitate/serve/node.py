@@ -33,6 +33,7 @@ from gravitate.broker.effects import (
     HoldReading,
     OpenLink,
     Persist,
+    PingBrokers,
     Redirect,
     Send,
     SetTimer,
@@ -76,6 +77,10 @@ class ClientConnection(Protocol):
 
     def stay(self) -> None:
         """The client is to go on here after all."""
+        ...
+
+    def ping(self, brokers: Mapping[str, tuple[str, int]], token: int) -> None:
+        """The client is to measure how far brokers are that take clients at these addresses."""
         ...
 
     def attached(self) -> None: ...
@@ -365,6 +370,7 @@ class Node:
         | AdvertisementSettled
         | HoldReading
         | Redirect
+        | PingBrokers
         | Attached
         | CloseSession,
     ) -> None:
@@ -377,6 +383,9 @@ class Node:
                 client.hold_reading(effect.hold)
             case Attached():
                 client.attached()
+            case PingBrokers():
+                known = self._mqtt_addresses
+                client.ping({id: known[id] for id in effect.brokers if id in known}, effect.token)
             case Redirect(target=target) if target == self.broker_id:
                 client.stay()
             case Redirect(target=target):

@@ -9,6 +9,9 @@ can see: consecutive sequence numbers and its own window.
 One that follows goes where its broker sends it: it keeps what it publishes to itself, says that it
 has paused, connects there when its session is closed, and goes back when it does not get through.
 
+It has a place, that of the broker where it first connected, and measures from there how far others
+are when it is asked. What it publishes takes no longer for that: clients are next to their broker.
+
 It does not know what it is owed: that is the business of the checkers.
 """
 
@@ -50,6 +53,8 @@ class Client:
         self.world = world
         self.id = client_id
         self.broker = broker
+        self.place = ""
+        """The broker where it first connected: it is nearest to that one for ever."""
         self.counts = counts
         self.latency_s = latency_s
         self.window = window
@@ -87,6 +92,7 @@ class Client:
         """Open a session, or one that takes over from the one that is open."""
         self.wants_connection = True
         self.silent = False
+        self.place = self.place or self.broker
         self.attachments += 1
         if not self.counts:
             self.incarnation += 1
@@ -304,6 +310,20 @@ class Connection:
     def on_moved(self, target: str) -> None:
         if self.client.connection is self:
             self.client.moved(target)
+
+    def on_ping(self, effect: e.PingBrokers) -> None:
+        """Measure all at once; the furthest takes the longest."""
+        client = self.client
+        measured = {
+            broker: client.world.round_trip_s(client.place, broker) for broker in effect.brokers
+        }
+        known = {broker: s for broker, s in measured.items() if s is not None}
+        answer = i.BrokersPinged(client.id, effect.token, known)
+        client.world.scheduler.after(max(known.values(), default=0.0), self._pinged, answer)
+
+    def _pinged(self, answer: i.BrokersPinged) -> None:
+        if self.client.connection is self and not self.client.silent:
+            self.submit(answer)
 
     def on_attached(self, _: None) -> None:
         if self.client.connection is self:

@@ -8,7 +8,7 @@ plays world N again.
 
 With migrations, publishers are sent to other brokers while all this goes on; with mechanisms,
 brokers do so themselves, on what they trace, with thresholds so low that they do it all the time
-(`MECHANISMS`). None changes its
+(`MECHANISMS`), and with pings after their publishers have measured (`MEASURING`). None changes its
 broker by itself, because nothing promises that to go well. A publisher publishes only what it
 advertised, or leaves advertising to its broker.
 """
@@ -86,6 +86,12 @@ MECHANISMS: tuple[dict[str, dict[str, Any]], ...] = (
 )
 """What is switched on, one of these in each world; all is over soon, as checkers demand."""
 
+MEASURING: tuple[dict[str, dict[str, Any]], ...] = (
+    {"grape": {**MECHANISMS[0]["grape"], "weight_percent": 50.0, "pings": True}},
+    {"grape": {**MECHANISMS[1]["grape"], "pings": True}},
+)
+"""The same where publishers measure their way to candidates."""
+
 
 class WorldOutcome(msgspec.Struct, frozen=True):
     """How one random world ended; no violations means that every checker was silent."""
@@ -117,17 +123,24 @@ class RandomWorld:
     """One world. `run` plays it to its end."""
 
     def __init__(
-        self, seed: int, faults: bool = True, migrations: bool = False, mechanisms: bool = False
+        self,
+        seed: int,
+        faults: bool = True,
+        migrations: bool = False,
+        mechanisms: bool = False,
+        pings: bool = False,
     ) -> None:
         self.seed = seed
         self._with_faults = faults
         self._with_migrations = migrations
-        self._with_mechanisms = mechanisms
+        self._with_mechanisms = mechanisms or pings
+        self._with_pings = pings
         self._moves = Moves()
         self._generator = generator = random.Random(f"world/{seed}")
         self.network = _network(generator)
-        if mechanisms:
-            chosen = MECHANISMS[seed % len(MECHANISMS)]
+        if self._with_mechanisms:
+            among = MEASURING if pings else MECHANISMS
+            chosen = among[seed % len(among)]
             self.network = msgspec.structs.replace(self.network, mechanisms=chosen)
         self._near = neighbours(
             [broker.id for broker in self.network.brokers],
@@ -178,7 +191,8 @@ class RandomWorld:
             faults=self.faults,
             moves=self._moves.outcomes[MoveOutcome.DONE],
             options=" --migrations" * self._with_migrations
-            + " --mechanisms" * self._with_mechanisms
+            + " --mechanisms" * (self._with_mechanisms and not self._with_pings)
+            + " --pings" * self._with_pings
             + " --no-faults" * (not self._with_faults),
             violations=tuple(self.violations.sentences),
         )
@@ -477,10 +491,14 @@ def _service(generator: random.Random) -> ServiceModel | None:
 
 
 def run_world(
-    seed: int, faults: bool = True, migrations: bool = False, mechanisms: bool = False
+    seed: int,
+    faults: bool = True,
+    migrations: bool = False,
+    mechanisms: bool = False,
+    pings: bool = False,
 ) -> WorldOutcome:
     """Play the world of `seed`. A broker that raises is a violation like any other."""
-    world = RandomWorld(seed, faults, migrations, mechanisms)
+    world = RandomWorld(seed, faults, migrations, mechanisms, pings)
     try:
         return world.run()
     except Exception as error:
@@ -499,10 +517,13 @@ def run_worlds(
     faults: bool = True,
     migrations: bool = False,
     mechanisms: bool = False,
+    pings: bool = False,
 ) -> list[WorldOutcome]:
     """Play the worlds `seed` .. `seed + count - 1`; `progress` is called after each, in order."""
     seeds = range(seed, seed + count)
-    play = partial(run_world, faults=faults, migrations=migrations, mechanisms=mechanisms)
+    play = partial(
+        run_world, faults=faults, migrations=migrations, mechanisms=mechanisms, pings=pings
+    )
     outcomes: list[WorldOutcome] = []
     if processes <= 1 or count == 1:
         for number in seeds:

@@ -22,7 +22,7 @@ from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
 from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
-from gravitate.config.distances import distance_ms
+from gravitate.config.distances import distance_ms, ways_ms
 from gravitate.config.network import Network
 from gravitate.model.moves import Move
 from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
@@ -59,6 +59,8 @@ class World:
         self.lines: dict[tuple[str, str], Line] = {}
         """Under both orders of their ends: those of the network, and any that brokers have opened
         since (`line`)."""
+        self._ways_ms: dict[str, dict[str, float]] = {}
+        """From places that clients have measured from. Invalidated by: nothing."""
         self._dials: dict[str, dict[str, bool]] = {broker.id: {} for broker in network.brokers}
         for link in network.links:
             a, b = link.between
@@ -75,6 +77,14 @@ class World:
             line = Line(a, b, distance_ms(self.network, a, b) / 1000)
             self.lines[a, b] = self.lines[b, a] = line
         return line
+
+    def round_trip_s(self, place: str, broker: str) -> float | None:
+        """Between a client that is next to the broker `place` and another broker, over the links
+        of the network as its file has them; None when nobody answers there."""
+        if place not in self._ways_ms:
+            self._ways_ms[place] = ways_ms(self.network, place)
+        way_ms = self._ways_ms[place].get(broker)
+        return None if way_ms is None or not self.is_up(broker) else 2 * way_ms / 1000
 
     @property
     def now(self) -> float:
@@ -305,6 +315,9 @@ class World:
             case e.Redirect(session, target):
                 if attachment := host.attachments.get(session):
                     self._to_client(attachment, attachment.client.on_redirected, target)
+            case e.PingBrokers(session, _, _):
+                if attachment := host.attachments.get(session):
+                    self._to_client(attachment, attachment.client.on_ping, effect)
             case e.Attached(session):
                 if attachment := host.attachments.get(session):
                     self._to_client(attachment, attachment.client.on_attached, None)

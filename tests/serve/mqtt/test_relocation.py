@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+import pytest
 from tests.client.moving import address_of, audience, door_of, live, relocated
 from tests.serve.mqtt.talk import Raw, on_loop, recording
 
-from gravitate.broker.inputs import ClientConnected, ClientPaused
+from gravitate.broker.inputs import BrokersPinged, ClientConnected, ClientPaused
 from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codes import ReasonCode
@@ -123,5 +125,57 @@ def test_a_broker_that_listens_everywhere_is_where_the_client_is() -> None:
             connection.flush()
             assert (await told(raw))[1]["server"] == "[fe80::1]:5"
             raw.close()
+
+    on_loop(body)
+
+
+def test_a_client_is_told_where_brokers_are_and_says_how_far() -> None:
+    async def body() -> None:
+        async with recording() as (door, recorder):
+            raw = await Raw.connected(door, "p", properties=marked())
+            connection: Any = recorder.attached["p"]
+            connection.ping({"b2": ("0.0.0.0", 5), "b3": ("host", 6)}, 9)
+            connection.flush()
+            packet = await raw.get(p.Publish)
+            assert (packet.topic, packet.qos) == (control.PING, 0)
+            assert msgspec.json.decode(packet.payload) == {
+                "brokers": {"b2": ["127.0.0.1", 5], "b3": ["host", 6]},
+                "token": 9,
+            }
+            raw.send(p.Publish(control.PONG, b'{"token": 9, "round_trips_s": {"b2": 0.5}}'))
+            assert await recorder.get(BrokersPinged) == BrokersPinged("p", 9, {"b2": 0.5})
+            raw.close()
+
+    on_loop(body)
+
+
+@pytest.mark.parametrize(
+    ("payload", "qos"),
+    [
+        (b"", 0),
+        (b"{}", 0),
+        (b'{"token": 9, "round_trips_s": {"b2": -1}}', 0),
+        (b'{"token": 9, "round_trips_s": {"b2": "far"}}', 0),
+        (b'{"token": 9, "round_trips_s": {}}', 1),
+    ],
+)
+def test_one_that_says_nonsense_is_closed(payload: bytes, qos: int) -> None:
+    async def body() -> None:
+        async with recording() as (door, _):
+            raw = await Raw.connected(door, "p", properties=marked())
+            raw.send(p.Publish(control.PONG, payload, qos, qos))
+            expected = ReasonCode.TOPIC_NAME_INVALID if qos else ReasonCode.PAYLOAD_FORMAT_INVALID
+            assert (await raw.get(p.Disconnect)).reason == expected
+
+    on_loop(body)
+
+
+@pytest.mark.parametrize("topic", [control.PING, control.PONG])
+def test_a_stock_client_may_say_none_of_it(topic: str) -> None:
+    async def body() -> None:
+        async with live("b1") as running:
+            raw = await Raw.connected(door_of(running, "b1"), "p")
+            raw.send(p.Publish(topic, b'{"token": 1, "round_trips_s": {}}'))
+            assert (await raw.get(p.Disconnect)).reason == ReasonCode.TOPIC_NAME_INVALID
 
     on_loop(body)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import cast
 
 from gravitate.broker.effects import STOPPING
@@ -57,7 +58,9 @@ from gravitate.wire.mqtt.control import (
     SETTLED,
     STAY,
     SUBSCRIPTION,
+    Ping,
     control_message,
+    ping_message,
     server_reference,
 )
 from gravitate.wire.mqtt.emit import upgrade
@@ -414,6 +417,11 @@ class Connection(asyncio.Protocol):
 
     def stay(self) -> None:
         self._tell(control_message(STAY))
+
+    def ping(self, brokers: Mapping[str, tuple[str, int]], token: int) -> None:
+        """The client is to measure how far brokers are that take clients at these addresses."""
+        named = {id: (self._reachable(host), port) for id, (host, port) in brokers.items()}
+        self._tell(ping_message(Ping(named, token)))
 
     def attached(self) -> None:
         self._tell(control_message(ATTACHED))

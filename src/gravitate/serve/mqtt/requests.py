@@ -8,6 +8,7 @@ What cannot be granted gets its reason code in the SUBACK, and the session goes 
 from __future__ import annotations
 
 from gravitate.broker.inputs import (
+    BrokersPinged,
     ClientAdvertised,
     ClientPaused,
     ClientSubscribed,
@@ -22,8 +23,11 @@ from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import (
     ADVERTISE,
     PAUSED,
+    PONG,
     UNADVERTISE,
     WHERE,
+    Pong,
+    payload_of,
     subscription_name,
 )
 from gravitate.wire.mqtt.packets import Publish, Subscribe, TopicRequest, Unsubscribe
@@ -140,13 +144,16 @@ def check_offered(packet: Publish) -> None:
 
 def control_input(
     session: str, packet: Publish
-) -> ClientAdvertised | ClientUnadvertised | ClientPaused:
+) -> ClientAdvertised | ClientUnadvertised | ClientPaused | BrokersPinged:
     """What a control message of a marked client asks of the broker.
 
     Raises `Refused` for a filter that does not parse, `MqttError` for a message that is no
     control message."""
     if packet.topic == PAUSED and not packet.qos:
         return ClientPaused(session)
+    if packet.topic == PONG and not packet.qos:
+        pong = payload_of(packet, Pong)
+        return BrokersPinged(session, pong.token, pong.round_trips_s)
     fields = dict(user_properties(packet.properties))
     name = fields.get("name", "")
     if packet.qos or not name or packet.topic not in (ADVERTISE, UNADVERTISE):

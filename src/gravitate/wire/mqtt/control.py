@@ -8,7 +8,8 @@ on every PUBLISH that is not a control message counts one up, so that events kee
 they are sent again.
 
 Control messages are PUBLISH packets of QoS 0 on topics below `$gravitate/`, which only marked
-clients may use; their content is in user properties and the payload is empty.
+clients may use; their content is in user properties and the payload is empty, but for `ping` and
+`pong`, whose payload is JSON.
 
     client -> broker   $gravitate/advertise     name, topic (optional), $where (optional)
     client -> broker   $gravitate/unadvertise   name
@@ -18,6 +19,8 @@ clients may use; their content is in user properties and the payload is empty.
     client -> broker   $gravitate/paused
     broker -> client   $gravitate/stay
     broker -> client   $gravitate/attached
+    broker -> client   $gravitate/ping          {"brokers": {id: [host, port]}, "token": n}
+    client -> broker   $gravitate/pong          {"token": n, "round_trips_s": {id: seconds}}
 
 An advertisement says that everything the client publishes within the topic filter `topic`
 matches `$where`; one of the same name is replaced. A subscription's name is its topic filter,
@@ -28,12 +31,15 @@ has paused. Either it may stay and go on, or its connection ends with DISCONNECT
 Reference says where it is expected. `attached` tells every marked client that what it publishes on
 this connection comes behind everything it has published before, wherever that was; until then a
 client that has moved keeps what it sends, and goes back if it waits too long.
+
+A client that follows may be asked how far brokers are from it, at the ports where they take
+clients. It leaves out of its answer those that it could not reach.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -61,6 +67,8 @@ REDIRECT: Final = "$gravitate/redirect"
 PAUSED: Final = "$gravitate/paused"
 STAY: Final = "$gravitate/stay"
 ATTACHED: Final = "$gravitate/attached"
+PING: Final = "$gravitate/ping"
+PONG: Final = "$gravitate/pong"
 ADVERTISEMENT: Final = "advertisement"
 SUBSCRIPTION: Final = "subscription"
 
@@ -119,6 +127,42 @@ def control_message(topic: str, /, **fields: str | None) -> bytes:
     """A control message as MQTT 5 bytes; fields that are None are left out."""
     pairs = tuple((_FIELD_NAMES.get(k, k), v) for k, v in fields.items() if v is not None)
     return encode(Publish(topic, properties={Property.USER_PROPERTY: pairs}), V5)
+
+
+class Ping(msgspec.Struct, frozen=True):
+    """What is in the payload of `ping`: where brokers take clients."""
+
+    brokers: dict[str, tuple[str, Annotated[int, msgspec.Meta(gt=0, lt=65536)]]]
+    token: int
+
+
+class Pong(msgspec.Struct, frozen=True):
+    """What is in the payload of `pong`."""
+
+    token: int
+    round_trips_s: dict[str, Annotated[float, msgspec.Meta(ge=0)]]
+
+
+Measuring = TypeVar("Measuring", Ping, Pong)
+
+
+def ping_message(ping: Ping) -> bytes:
+    return encode(Publish(PING, msgspec.json.encode(ping)), V5)
+
+
+def pong_message(pong: Pong) -> bytes:
+    return encode(Publish(PONG, msgspec.json.encode(pong)), V5)
+
+
+def payload_of(packet: Publish, kind: type[Measuring]) -> Measuring:
+    """What a `ping` or `pong` says."""
+    try:
+        return msgspec.json.decode(packet.payload, type=kind)
+    except msgspec.MsgspecError as problem:
+        raise MqttError(
+            f"{packet.topic!r} with a payload that is none: {problem}",
+            ReasonCode.PAYLOAD_FORMAT_INVALID,
+        ) from None
 
 
 _FIELD_NAMES: Final = {"where": WHERE}
