@@ -175,6 +175,8 @@ class Broker:
         self._pings = Pings(context, self.clients)
         self._posts.ping = self._pings.ask
         self._stopping = False
+        self._has_reset = False
+        """Since the last step some link has started anew."""
         self.stopped = False
 
     def watch_moves(self, watcher: MoveWatcher) -> None:
@@ -204,6 +206,9 @@ class Broker:
 
     def _end(self) -> list[Effect]:
         context = self._context
+        if self._has_reset:
+            self._has_reset = False
+            self.router.synchronise()
         if self.dispatch.overloaded:
             self.clients.close_overloaded()
         if self.dispatch.outgoing:
@@ -359,6 +364,7 @@ class Broker:
         if state == "reset":
             if primary:
                 self.router.reset(peer)
+                self._has_reset = True
                 self._congestion.reset(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)

@@ -286,7 +286,7 @@ class Tethers:
 
     def _attach(self, tether: Tether, broker: str, former: str = "") -> None:
         self._take_back(tether)
-        left = tether.broker
+        left = {tether.broker, tether.former, tether.destination}
         tether.state = State.ATTACHING
         tether.broker, tether.former, tether.destination = broker, former, ""
         tether.attachment += 1
@@ -297,7 +297,8 @@ class Tethers:
         if broker != self._context.broker_id:
             at = self._context.now + ARRIVE_S_MAX
             self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
-        self._links.review(left)
+        for peer in left:
+            self._links.review(peer)
         self._update_reading(tether)
 
     def _say_attach(self, tether: Tether) -> None:

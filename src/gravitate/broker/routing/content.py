@@ -232,7 +232,10 @@ class ContentRouter:
                 self._unadvertise(table, message.advertisement, peer, settled)
 
     def reset(self, peer: str) -> None:
-        """The link to `peer` starts anew: say everything, doubt everything heard from it."""
+        """The link to `peer` starts anew: say everything, doubt everything heard from it.
+
+        That it was everything is said by `synchronise`, behind what the link had queued: who is
+        told so then takes what comes for complete."""
         self._settlement.drop_answers(peer)
         current = {self._sync.reset(peer)}
         for table in self.planes.values():
@@ -249,6 +252,9 @@ class ContentRouter:
                 told = table.subscriptions[id]
                 current.add(self._propagation.tell_subscription(table, peer, neighbour, told))
         self._settlement.renew(peer, current)
+
+    def synchronise(self) -> None:
+        """Tell the neighbours that have been told everything so."""
         self._sync.advance()
 
     def forget(self, peer: str) -> None:

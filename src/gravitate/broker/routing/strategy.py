@@ -84,6 +84,10 @@ class Router(Protocol):
         """The link to `peer` starts anew."""
         ...
 
+    def synchronise(self) -> None:
+        """Links that started anew have been given what they had queued."""
+        ...
+
     def forget(self, peer: str) -> None:
         """The neighbour is given up."""
         ...
