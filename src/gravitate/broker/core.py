@@ -153,6 +153,7 @@ class Broker:
             self.tethers,
         )
         self.publishers.on_left = self._left
+        self.publishers.on_ended = self.tethered.ended
         self.publishers.on_taken_over = self._taken_over
         self.tethers.close_session = self.clients.close
         self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)

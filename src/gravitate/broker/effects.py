@@ -96,6 +96,8 @@ TAKEN_OVER = "taken-over"
 OVERLOADED = "overloaded"
 STOPPING = "stopping"
 MOVED = "moved"
+ENDED = "ended"
+"""As asked for, and known everywhere."""
 
 
 class OpenLink(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
@@ -44,6 +45,8 @@ class Publishers:
         """Told of a live publisher that it is attached elsewhere now."""
         self.on_left: Callable[[Publisher], None] = lambda publisher: None
         """Told of a publisher that has ended here, or is no longer expected back."""
+        self.on_ended: Callable[[Publisher], None] = lambda publisher: None
+        """Told when all that a publisher no longer advertises has ended everywhere."""
         self.take: Callable[[ClientPublished], None] = lambda input: None
         """Looks at what a client has sent."""
         self._owners: dict[str, Publisher] = {}
@@ -55,7 +58,7 @@ class Publishers:
         self, publisher: Publisher, advertisements: Mapping[str, Filter] | None = None
     ) -> None:
         """Attach the publisher here, with whatever it has advertised wherever it was, or with
-        the advertisements given, by key."""
+        the advertisements given, by key, which it had elsewhere."""
         prefix = self._id(publisher, "")
         known = {
             entry.id.removeprefix(prefix): entry
@@ -68,7 +71,9 @@ class Publishers:
         # One that is trailed has just been brought here, and what was published there may not
         # have passed yet.
         moving = any(
-            key in known and (known[key].last_hop is not None or known[key].trailing)
+            known[key].last_hop is not None or bool(known[key].trailing)
+            if key in known
+            else advertisements is not None  # told there, and not heard of here yet
             for key in brought
         )
         if moving:
@@ -178,7 +183,13 @@ class Publishers:
             id = self._id(publisher, key)
             if self._owners.get(id) is publisher:
                 del self._owners[id]
-                self._router.unadvertise(id)
+                publisher.unsettled_ends += 1
+                self._router.unadvertise(id, partial(self._ended, publisher))
+
+    def _ended(self, publisher: Publisher) -> None:
+        publisher.unsettled_ends -= 1
+        if not publisher.unsettled_ends:
+            self.on_ended(publisher)
 
     def unadvertise_all(self, publisher: Publisher) -> None:
         for key in list(publisher.advertisements):

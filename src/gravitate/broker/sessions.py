@@ -83,6 +83,8 @@ class Publisher:
 
         self.advertisements: dict[str, Filter] = {}
         self.unsettled_advertisements: set[str] = set()
+        self.unsettled_ends = 0
+        """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
         self.held_events = 0
         self.arriving: deque[ClientPublished] | None = None

@@ -18,6 +18,7 @@ import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.effects import (
+    ENDED,
     MOVED,
     STOPPING,
     TAKEN_OVER,
@@ -91,6 +92,9 @@ class TetheredPublishers:
         self._publishers = publishers
         self._tell = tell
         self._by_key: dict[Key, Tethered] = {}
+        self._leaving: set[Publisher] = set()
+        """Publishers that have been ended by the other end, which waits to hear that this is known
+        everywhere."""
         self._numbers = count(1)
         self._stopping = False
         self.on_paused: Callable[[Tethered], None] = lambda publisher: None
@@ -107,10 +111,8 @@ class TetheredPublishers:
 
     def origins(self) -> set[str]:
         """Brokers whose clients are attached here, or were and may come back."""
-        departing = self._publishers.departing.values()
-        return {one.origin for one in self._by_key.values()} | {
-            one.origin for one in departing if isinstance(one, Tethered)
-        }
+        those = (*self._by_key.values(), *self._publishers.departing.values(), *self._leaving)
+        return {one.origin for one in those if isinstance(one, Tethered)}
 
     # What the other end says ---------------------------------------------------------------
 
@@ -131,6 +133,9 @@ class TetheredPublishers:
                     self.on_paused(publisher)
             case TetherDetach():
                 self._end(publisher)
+                self._leaving.add(publisher)
+                if not publisher.unsettled_ends:
+                    self.ended(publisher)
 
     def publish(self, origin: str, batch: Batch) -> None:
         """A batch that was handed over is published here."""
@@ -190,8 +195,19 @@ class TetheredPublishers:
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
             self.on_closed(publisher)
 
+    def ended(self, publisher: Publisher) -> None:
+        """All that a publisher no longer advertises has ended everywhere: what it published is
+        ahead of whatever its client publishes next."""
+        if publisher in self._leaving:
+            self._leaving.discard(publisher)
+            publisher.say(CloseSession(publisher.id, ENDED))
+            self._publishers.on_left(publisher)
+
     def lost(self, origin: str) -> None:
         """The broker at the other end has forgotten its tethers, or is gone."""
+        self._leaving = {
+            one for one in self._leaving if isinstance(one, Tethered) and one.origin != origin
+        }
         for publisher in [one for one in self._by_key.values() if one.origin == origin]:
             self._end(publisher)
 

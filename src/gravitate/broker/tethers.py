@@ -16,7 +16,8 @@ asking a broker that does not listen any more.
 
 Invariants: what was handed over is kept until the other broker has acknowledged it, and is handed
 over again, in order, wherever the publisher is attached next; subscribers recognise by its numbers
-what they have had. A tether outlives its client's session until everything has been taken.
+what they have had. A tether outlives its client's session until everything has been taken, and is
+ahead of what the client may publish when it comes back.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import msgspec
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import (
+    ENDED,
     MOVED,
     STOPPING,
     TAKEN_OVER,
@@ -246,7 +248,7 @@ class Tethers:
             for batch in message.batches:
                 if batch.tether is not None:
                     self._taken(peer, batch.publisher, batch.incarnation, batch)
-        elif isinstance(message, TetherAdvertise | TetherUnadvertise | TetherDetach):
+        elif isinstance(message, TetherAdvertise | TetherUnadvertise):
             self._taken(peer, message.publisher, message.incarnation, message)
 
     def _taken(self, peer: str, publisher: str, incarnation: int, command: Command) -> None:
@@ -386,6 +388,9 @@ class Tethers:
             self._take_back(tether)
             self._update_reading(tether)
             self._check_withdrawn(tether)
+        elif reason == ENDED and _finishing(tether):
+            while tether.sent:
+                self._note_taken(tether, tether.sent.popleft())
         elif reason == TAKEN_OVER:
             session, tether.session = tether.session, None
             self._end(tether)
@@ -403,6 +408,11 @@ class Tethers:
     def _check_withdrawn(self, tether: Tether) -> None:
         known = self._router.advertised_by(tether.publisher, tether.incarnation)
         if all(entry.last_hop is None for entry in known):
+            # All that it published there is ahead: what it advertised is advertised anew.
+            about = (tether.publisher, tether.incarnation)
+            again = [TetherAdvertise(*about, key, what) for key, what in tether.advertised.items()]
+            tether.kept.extendleft(reversed(again))
+            tether.advertised.clear()
             self._go_home(tether)
 
     # What becomes of links -----------------------------------------------------------------

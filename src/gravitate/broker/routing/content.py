@@ -184,8 +184,8 @@ class ContentRouter:
         entry = AdvertisementEntry(id, publisher, incarnation, filter, LOCAL, attachment)
         self._advertise(self.planes[self.current_plane], entry, settled)
 
-    def unadvertise(self, id: str) -> None:
-        self._unadvertise(self.planes[self.current_plane], id, LOCAL, _nothing)
+    def unadvertise(self, id: str, settled: Answer) -> None:
+        self._unadvertise(self.planes[self.current_plane], id, LOCAL, settled)
 
     # What neighbours say -------------------------------------------------------------------
 
