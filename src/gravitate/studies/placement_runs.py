@@ -6,8 +6,8 @@ end of a run. Messages of a mechanism count as messages of the brokers that send
 
 What is counted: a broker's *message rate* is what comes in, over links and from clients, which is
 how the paper defines a system's (section IV-C). Its *input utilisation* is the share of the time
-that it is busy with it, events being dearer than other messages. *Overhead* is the share of what
-comes in over the whole run that mechanisms sent.
+that it is busy matching events; what mechanisms say is not matched. *Overhead* is the share of
+what comes in over the whole run that mechanisms sent.
 """
 
 from __future__ import annotations
@@ -158,9 +158,8 @@ class Ending(Observer):
         self._counting = True
 
     def busy_s(self) -> float:
-        """How long brokers took for what came in."""
-        inputs_ms = SERVICE.input_ms * (self.events_in + self.others_in)
-        return (inputs_ms + SERVICE.event_ms * self.events_in) / 1000
+        """How long brokers took for the events that came in."""
+        return (SERVICE.input_ms + SERVICE.event_ms) * self.events_in / 1000
 
     def on_hop(
         self,
