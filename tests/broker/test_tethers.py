@@ -11,6 +11,7 @@ from gravitate.broker.effects import (
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
+    CloseLink,
     CloseSession,
     HoldReading,
 )
@@ -30,6 +31,7 @@ from gravitate.broker.messages import Publications, Subscribe
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S
 from gravitate.broker.relocation import State as MoveState
+from gravitate.broker.routing.table import EVERYWHERE
 from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
 from gravitate.broker.tethers import ARRIVE_S_MAX, State, Tether
 from gravitate.model.events import Batch, Event, PlainBodies
@@ -617,6 +619,32 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
     moved.publish()
     assert "s" not in moved.wired.brokers["d"].router.entries()
     assert moved.wired.brokers["d"]._posts.neighbours() == ["c"]
+
+
+def test_what_was_not_handed_over_is_not_taken_from_a_tether(moved: Scene) -> None:
+    bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
+    stray = Batch("stray", 1, range(1, 2), bodies, 1, moved.wired.now, EVERYWHERE)
+    moved.wired.brokers["a"].links.send("d", Publications([stray]))
+    moved.publish()
+    moved.settle()
+    assert all("stray" not in dict(moved.wired.delivered(at, f"sub-{at}")) for at in "ade")
+    refused = [e.reason for e in moved.wired.effects["d"] if isinstance(e, CloseLink)]
+    assert "no-neighbour" in refused[0]
+
+
+def test_a_target_that_cannot_make_the_link_refuses(scene: Scene) -> None:
+    wired = scene.wired
+    wired.lose("c", "d")
+    wired.boot("d", 2, [scene.watch], others=("e",))
+    wired.heal("c", "d")
+    wired.connect("d", "sub-d")
+    scene.settle()
+    scene.request("abcd")
+    scene.settle()
+    assert scene.watch.outcomes == [MoveOutcome.REFUSED]
+    assert scene.links() == set()
+    assert scene.locks() == []
+    assert scene.place() == ("a", State.ATTACHED)
 
 
 def test_two_brokers_that_tether_to_each_other_share_a_link(moved: Scene) -> None:
