@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from gravitate.broker.effects import (
+    STOPPING,
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
@@ -27,7 +28,13 @@ from gravitate.broker.inputs import (
 )
 from gravitate.broker.links import LinkTable, Role
 from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import Publications, Subscribe
+from gravitate.broker.messages import (
+    Publications,
+    Subscribe,
+    TetherAttach,
+    TetherClosed,
+    TetherDetach,
+)
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S
 from gravitate.broker.relocation import State as MoveState
@@ -292,6 +299,24 @@ def test_it_is_moved_home(moved: Scene) -> None:
     moved.served()
 
 
+def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene) -> None:
+    tethered = moved.wired.brokers["d"].tethered
+    (earlier,) = tethered
+    later = TetherAttach("pub", earlier.incarnation + 1, 1, {})
+    tethered.handle("a", later)
+    assert [one.id for one in tethered] == ["pub", "pub"]
+    found = tethered.find("pub")
+    assert found is not None
+    assert found.incarnation == later.incarnation
+    tethered.handle("a", TetherDetach("pub", later.incarnation))
+    assert tethered.find("pub") is earlier
+    tethered.handle("a", TetherDetach("pub", earlier.incarnation))
+    assert tethered.find("pub") is None
+    assert not tethered._by_key
+    assert not tethered._by_id
+    assert not tethered._by_number
+
+
 def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> None:
     moved.request("abe")
     assert moved.watch.outcomes[-1] is MoveOutcome.REFUSED
@@ -539,6 +564,23 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
     for broker in "ae":
         wanted = [("pub", number) for number in (1, 2, 3)]
         assert moved.wired.delivered(broker, f"sub-{broker}") == wanted
+
+
+def test_those_that_wait_for_a_broker_that_stops_are_kept_apart(moved: Scene) -> None:
+    tethers, tether = moved.wired.brokers["a"].tethers, moved.tether()
+    about = (tether.publisher, tether.incarnation, tether.attachment)
+    tethers.handle("d", TetherClosed(*about, STOPPING, ""))
+    assert tether.state is State.WITHDRAWN
+    assert list(tethers._withdrawn.values()) == [tether]
+    moved.publish()
+    assert tether.state is State.WITHDRAWN
+    # What it advertised there ends everywhere.
+    moved.wired.brokers["d"].tethered.handle("a", TetherDetach("pub", tether.incarnation))
+    moved.wired.tell("d")
+    moved.settle()
+    assert moved.place() == ("a", State.ATTACHED)
+    assert tethers._withdrawn == {}
+    moved.served()
 
 
 def test_an_origin_that_stops_in_order_leaves_nothing_behind(moved: Scene) -> None:
