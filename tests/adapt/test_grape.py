@@ -173,7 +173,16 @@ def test_counters_far_apart_begin_a_new_session() -> None:
     assert max(len(answer.delivered) for answer in answers) == 8
 
 
-@pytest.mark.parametrize("body", [b"", b"nonsense", b"\x82\xa4type\xa3tir\xa5trace\x01"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b"\x82\xa4type\xa3tir\xa5trace\x01",
+        b"\x81\xa4type\xa1\xff",
+        b"\x82\xa4type\xa3tir\xa1x" + b"\x91" * 100_000,
+    ],
+)
 def test_nonsense_from_a_neighbour_ends_the_connection(body: bytes) -> None:
     scene = Scene([(0, 1)], [])
     scene.mechanisms["b1"].post.send("b0", body)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from gravitate.adapt.grape import PING_S_MAX, PINGED_MAX, Grape, GrapeSettings
+from gravitate.adapt.grape import PING_S_MAX, PINGED_MAX, Grape, GrapeSettings, _Sighting
 from gravitate.broker.effects import PingBrokers
 from gravitate.broker.inputs import (
     BrokersPinged,
@@ -21,6 +21,7 @@ from gravitate.config.network import LinkSpec
 from gravitate.config.script import Script
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.moves import Rationale
+from gravitate.plan.grape import Answer
 
 from ..broker.wired import Wired
 from .scenes import GRAPE_DELAY, Mechanisms, played, script
@@ -105,6 +106,27 @@ def test_the_publishers_own_way_decides_between_candidates() -> None:
     scene.publish()
     scene.answer(scene.asked()[-1].token, b0=0.0, b1=0.09, b2=0.01)
     assert scene.found[1:] == [("b0", "b1", "b2")]
+
+
+@pytest.mark.parametrize("pings", [False, True])
+def test_an_answer_that_contradicts_its_own_record_leads_nowhere(
+    monkeypatch: pytest.MonkeyPatch, pings: bool
+) -> None:
+    scene = Scene(msgspec.structs.replace(SETTINGS, pings=pings))
+    honest = scene.mechanisms["b1"]._own_answer
+
+    def lying(sighting: _Sighting, neighbours: list[str]) -> Answer:
+        elsewhere = tuple(f"not-{near}" for near in neighbours)
+        return msgspec.structs.replace(honest(sighting, neighbours), neighbours=elsewhere)
+
+    monkeypatch.setattr(scene.mechanisms["b1"], "_own_answer", lying)
+    scene.publish()
+    for asked in scene.asked():
+        scene.answer(asked.token, b0=0.0, b1=0.09, b2=0.01)
+    assert len(scene.asked()) == pings
+    assert scene.found == []
+    scene.wired.pass_time(60)
+    assert all(mechanism.is_idle() for mechanism in scene.mechanisms.values())
 
 
 def test_half_of_a_round_trip_is_the_way() -> None:

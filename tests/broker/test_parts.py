@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravitate.broker.locks import MoveLock
+from gravitate.broker.routing.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.sessions import common_levels
 from gravitate.broker.settlement import Request, Settlement
 from gravitate.broker.tail import Tail
+from gravitate.model.filters import EVERYTHING
 
 
 @given(st.lists(st.one_of(st.integers(1, 5), st.floats(0, 1)), max_size=40))
@@ -74,6 +76,27 @@ def test_who_forgot_what_it_asked_is_not_answered() -> None:
     settlement.drop_answers("a")
     settlement.forget("b")
     assert answers == ["to c"]
+
+
+ADVERTISED = st.tuples(st.sampled_from(["p", "q"]), st.integers(1, 2), st.integers(0, 3))
+
+
+@given(st.lists(ADVERTISED, max_size=30))
+def test_a_table_has_the_advertisements_of_each_life_of_a_publisher(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Each step enters an advertisement, or ends it if it is there."""
+    table = RoutingTable(0)
+    for publisher, incarnation, number in steps:
+        id = f"{publisher}#{incarnation}/{number}"
+        if id in table.advertisements:
+            table.leave(table.advertisements[id])
+        else:
+            table.enter(AdvertisementEntry(id, publisher, incarnation, EVERYTHING, None))
+        lives: dict[tuple[str, int], list[AdvertisementEntry]] = {}
+        for entry in table.advertisements.values():
+            lives.setdefault((entry.publisher, entry.incarnation), []).append(entry)
+        assert {life: [*own.values()] for life, own in table.by_publisher.items()} == lives
 
 
 def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:

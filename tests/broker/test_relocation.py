@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker.effects import MOVED, TAKEN_OVER, Attached, CloseSession, Redirect
+from gravitate.broker.effects import (
+    MOVED,
+    TAKEN_OVER,
+    Attached,
+    CloseSession,
+    HoldReading,
+    Redirect,
+)
 from gravitate.broker.inputs import (
     ClientConnected,
     ClientDisconnected,
@@ -136,6 +143,22 @@ def test_what_it_sends_before_it_has_arrived_waits_and_is_not_accepted(scene: Sc
     scene.wired.heal("b", "c")
     assert scene.last("d", Attached) == Attached("pub")
     assert scene.wired.accepted("d", "pub") == 1
+    scene.served()
+
+
+def test_one_that_sends_many_at_once_before_it_has_arrived_is_not_read_from(scene: Scene) -> None:
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.wired.lose("b", "c")
+    scene.connect("d")
+    count = scene.wired.options.hold_events_max
+    for sent, hold in ((count, None), (1, HoldReading("pub", True))):
+        bodies = PlainBodies(tuple(Event({"topic": "t", "x": 1}) for _ in range(sent)))
+        scene.wired.tell("d", ClientPublished("pub", bodies, 1, scene.counter + 1))
+        scene.counter += sent
+        assert scene.last("d", HoldReading) == hold
+    scene.wired.heal("b", "c")
+    assert scene.last("d", HoldReading) == HoldReading("pub", False)
     scene.served()
 
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from gravitate.broker.effects import (
+    STOPPING,
     TAKEN_OVER,
     Accept,
     AdvertisementSettled,
+    CloseLink,
     CloseSession,
     HoldReading,
 )
@@ -26,10 +28,17 @@ from gravitate.broker.inputs import (
 )
 from gravitate.broker.links import LinkTable, Role
 from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import Publications, Subscribe
+from gravitate.broker.messages import (
+    Publications,
+    Subscribe,
+    TetherAttach,
+    TetherClosed,
+    TetherDetach,
+)
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S
 from gravitate.broker.relocation import State as MoveState
+from gravitate.broker.routing.table import EVERYWHERE
 from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
 from gravitate.broker.tethers import ARRIVE_S_MAX, State, Tether
 from gravitate.model.events import Batch, Event, PlainBodies
@@ -290,6 +299,24 @@ def test_it_is_moved_home(moved: Scene) -> None:
     moved.served()
 
 
+def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene) -> None:
+    tethered = moved.wired.brokers["d"].tethered
+    (earlier,) = tethered
+    later = TetherAttach("pub", earlier.incarnation + 1, 1, {})
+    tethered.handle("a", later)
+    assert [one.id for one in tethered] == ["pub", "pub"]
+    found = tethered.find("pub")
+    assert found is not None
+    assert found.incarnation == later.incarnation
+    tethered.handle("a", TetherDetach("pub", later.incarnation))
+    assert tethered.find("pub") is earlier
+    tethered.handle("a", TetherDetach("pub", earlier.incarnation))
+    assert tethered.find("pub") is None
+    assert not tethered._by_key
+    assert not tethered._by_id
+    assert not tethered._by_number
+
+
 def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> None:
     moved.request("abe")
     assert moved.watch.outcomes[-1] is MoveOutcome.REFUSED
@@ -539,6 +566,23 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
         assert moved.wired.delivered(broker, f"sub-{broker}") == wanted
 
 
+def test_those_that_wait_for_a_broker_that_stops_are_kept_apart(moved: Scene) -> None:
+    tethers, tether = moved.wired.brokers["a"].tethers, moved.tether()
+    about = (tether.publisher, tether.incarnation, tether.attachment)
+    tethers.handle("d", TetherClosed(*about, STOPPING, ""))
+    assert tether.state is State.WITHDRAWN
+    assert list(tethers._withdrawn.values()) == [tether]
+    moved.publish()
+    assert tether.state is State.WITHDRAWN
+    # What it advertised there ends everywhere.
+    moved.wired.brokers["d"].tethered.handle("a", TetherDetach("pub", tether.incarnation))
+    moved.wired.tell("d")
+    moved.settle()
+    assert moved.place() == ("a", State.ATTACHED)
+    assert tethers._withdrawn == {}
+    moved.served()
+
+
 def test_an_origin_that_stops_in_order_leaves_nothing_behind(moved: Scene) -> None:
     moved.wired.lose("a", "d")
     moved.publish()
@@ -617,6 +661,32 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
     moved.publish()
     assert "s" not in moved.wired.brokers["d"].router.entries()
     assert moved.wired.brokers["d"]._posts.neighbours() == ["c"]
+
+
+def test_what_was_not_handed_over_is_not_taken_from_a_tether(moved: Scene) -> None:
+    bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
+    stray = Batch("stray", 1, range(1, 2), bodies, 1, moved.wired.now, EVERYWHERE)
+    moved.wired.brokers["a"].links.send("d", Publications([stray]))
+    moved.publish()
+    moved.settle()
+    assert all("stray" not in dict(moved.wired.delivered(at, f"sub-{at}")) for at in "ade")
+    refused = [e.reason for e in moved.wired.effects["d"] if isinstance(e, CloseLink)]
+    assert "no-neighbour" in refused[0]
+
+
+def test_a_target_that_cannot_make_the_link_refuses(scene: Scene) -> None:
+    wired = scene.wired
+    wired.lose("c", "d")
+    wired.boot("d", 2, [scene.watch], others=("e",))
+    wired.heal("c", "d")
+    wired.connect("d", "sub-d")
+    scene.settle()
+    scene.request("abcd")
+    scene.settle()
+    assert scene.watch.outcomes == [MoveOutcome.REFUSED]
+    assert scene.links() == set()
+    assert scene.locks() == []
+    assert scene.place() == ("a", State.ATTACHED)
 
 
 def test_two_brokers_that_tether_to_each_other_share_a_link(moved: Scene) -> None:

@@ -58,10 +58,23 @@ class Wired:
         self.run()
         self.pass_time(1.0)
 
-    def boot(self, name: str, incarnation: int, mechanisms: Sequence[Mechanism] = ()) -> None:
+    def boot(
+        self,
+        name: str,
+        incarnation: int,
+        mechanisms: Sequence[Mechanism] = (),
+        others: Sequence[str] | None = None,
+    ) -> None:
         neighbours = {b: True for a, b in self.links if a == name}
         neighbours |= {a: False for a, b in self.links if b == name}
-        broker = Broker(name, incarnation, neighbours, options=self.options, mechanisms=mechanisms)
+        broker = Broker(
+            name,
+            incarnation,
+            neighbours,
+            options=self.options,
+            mechanisms=mechanisms,
+            others=others,
+        )
         self.brokers[name] = broker
         self.effects[name] = []
         self._carry_out(name, broker.start(self.now))

@@ -21,17 +21,34 @@ from gravitate.serve.network import LiveNetwork, on_free_ports, up
 
 @contextlib.asynccontextmanager
 async def live(
-    *ids: str, mechanisms: dict[str, dict[str, Any]] | None = None, **options: Any
+    *ids: str,
+    mechanisms: dict[str, dict[str, Any]] | None = None,
+    without: dict[str, str] | None = None,
+    **options: Any,
 ) -> AsyncIterator[LiveNetwork]:
-    """A chain of brokers."""
-    network = Network(
-        "moving",
-        tuple(BrokerSpec(id) for id in ids),
-        tuple(LinkSpec(pair) for pair in pairwise(ids)),
-        mechanisms=mechanisms or {},
+    """A chain of brokers; `without` names a kind of port that a broker does not have. One without
+    a port for peers dials its neighbours."""
+    without = without or {}
+    links = [pair if without.get(pair[1]) != "peer" else pair[::-1] for pair in pairwise(ids)]
+    network = on_free_ports(
+        Network(
+            "moving",
+            tuple(BrokerSpec(id) for id in ids),
+            tuple(LinkSpec(pair) for pair in links),
+            mechanisms=mechanisms or {},
+        )
     )
+    lacking = (
+        msgspec.structs.replace(
+            spec, address=msgspec.structs.replace(spec.address, **{without[spec.id]: 0})
+        )
+        if spec.id in without
+        else spec
+        for spec in network.brokers
+    )
+    network = msgspec.structs.replace(network, brokers=tuple(lacking))
     told = BrokerOptions(retry_s_min=0.01, retry_s_max=0.05, **options)
-    async with await up(on_free_ports(network), options=told) as running:
+    async with await up(network, options=told) as running:
         yield running
         assert all(node.failure is None for node in running.nodes.values())
 

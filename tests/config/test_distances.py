@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.config.distances import distance_ms, ways_ms
+from gravitate.config.distances import distance_ms, distances_ms, ways_ms
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import InputError
 
@@ -45,3 +45,16 @@ def test_ways_follow_the_links_and_take_the_shortest() -> None:
     ring = Network("ring", tuple(map(BrokerSpec, "abcd")), (*LINKS, LinkSpec(("c", "a"), 1.0)))
     assert ways_ms(ring, "b") == {"b": 0.0, "a": 3.0, "c": 4.0}
     assert ways_ms(ring, "c") == {"c": 0.0, "a": 1.0, "b": 4.0}
+
+
+@pytest.mark.parametrize("network", [PLAIN, PLACED])
+def test_all_distances_of_a_broker_are_those_of_each_pair(network: Network) -> None:
+    for one in "abc":
+        assert distances_ms(network, one) == {o: distance_ms(network, one, o) for o in "abc"}
+
+
+def test_a_broker_without_a_way_has_no_distance() -> None:
+    apart = Network("apart", tuple(map(BrokerSpec, "abcd")), LINKS)
+    assert distances_ms(apart, "d") == {"d": 0.0}
+    with pytest.raises(InputError, match="no way leads from 'a' to 'd'"):
+        distance_ms(apart, "a", "d")

@@ -87,6 +87,23 @@ def test_every_request_gets_its_answer(run: Any, request_line: bytes, status: st
     run(body)
 
 
+def test_a_length_without_end_is_a_body_too_large(run: Any) -> None:
+    async def body(lab: Any) -> None:
+        port = await _open_page(lab)
+        for digits in (20, 5000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = b"POST /moves HTTP/1.1\r\nContent-Length: %s\r\n\r\n" % (b"7" * digits)
+            writer.write(head)
+            writer.write_eof()
+            async with asyncio.timeout(10):
+                answer = await reader.read()
+            writer.close()
+            assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
+            assert b"a body of 777777... bytes, 1048576 are taken" in answer
+
+    run(body)
+
+
 def test_a_request_without_end_gets_no_answer_and_harms_nobody(run: Any) -> None:
     async def body(lab: Any) -> None:
         port = await _open_page(lab)

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from gravitate.broker.messages import Acknowledge, Data, Hello, Ping, Pong, Refusal, Settled
+from gravitate.broker.inputs import LinkClosed
+from gravitate.broker.messages import (
+    Acknowledge,
+    Data,
+    Hello,
+    MoveAnswer,
+    Ping,
+    Pong,
+    PrepareMove,
+    Refusal,
+    Settled,
+)
+from gravitate.config.network import Address
 from gravitate.wire.peers import encode
 
 
@@ -166,6 +178,41 @@ def test_the_same_incarnation_may_connect_anew_before_its_old_connection_ended(r
         new.send(lab.hello(network, "b1"), Ping(5.0))
         assert await new.receive_only(Hello)
         assert (await new.receive_only(Pong)).sent_at == 5.0
+
+    run(body)
+
+
+@pytest.mark.parametrize("peer", ["nobody", "b1"])
+def test_a_broker_that_cannot_be_dialled_is_a_link_that_closes(run: Any, peer: str) -> None:
+    async def body(lab: Any) -> None:
+        network = lab.chain(3)
+        portless = {"b1": Address(network.brokers[0].address.host)}
+        _, _, three = await lab.start(_with_addresses(network, portless))
+        told: list[Any] = []
+        three.links._submit = told.append
+        three.links.open(peer)
+        assert told == [LinkClosed(peer, 0)]
+        assert three.failure is None
+
+    run(body)
+
+
+def test_a_move_with_a_tether_from_nowhere_is_refused(run: Any) -> None:
+    async def body(lab: Any) -> None:
+        network = lab.chain(2)
+        (two,) = await lab.start(network, "b2")
+        peer = await lab.raw_peer(network, "b2")
+        prepare = PrepareMove("m", ("b1", "b2"), 5.0, "aaa-nobody")
+        peer.send(lab.hello(network, "b1"))
+        assert await peer.receive_only(Hello)
+        peer.send(Data(1, 0, [prepare]))
+        answer = None
+        while answer is None:
+            data = await peer.receive_only(Data)
+            answer = next((m for m in data.messages if isinstance(m, MoveAnswer)), None)
+        reason = "b2 can make no link to aaa-nobody, where the client is"
+        assert answer == MoveAnswer("m", ("b1", "b2"), False, reason)
+        assert two.failure is None
 
     run(body)
 

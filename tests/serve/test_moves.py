@@ -102,6 +102,30 @@ def test_a_path_that_is_left_out_is_that_of_the_network_file() -> None:
     on_loop(body)
 
 
+def test_a_target_without_a_door_takes_only_those_that_stay_connected() -> None:
+    async def body() -> None:
+        async with (
+            live("b1", "b2", without={"b2": "mqtt"}) as running,
+            client(running, "b1", "p") as follows,
+            client(running, "b1", "q") as stays,
+        ):
+            await follows.advertise("t")
+            await stays.advertise("t")
+            await (await stays.subscribe("u")).settled()
+            port = address_of(running, "b1").http
+            status, page = await asked(port, "POST", "/moves", msgspec.json.encode(relocation()))
+            assert (status, page["error"]) == (
+                400,
+                "target is 'b2', which has no mqtt port in the network file: "
+                "'p' cannot connect there",
+            )
+            move = relocation("other", publisher="q")
+            _, record = await asked(port, "POST", "/moves", msgspec.json.encode(move))
+            assert record["outcome"] == "done", record
+
+    on_loop(body)
+
+
 def test_whoever_does_not_wait_asks_again() -> None:
     async def body() -> None:
         async with live("b1", "b2") as running:
@@ -121,6 +145,8 @@ def test_whoever_does_not_wait_asks_again() -> None:
     [
         (b"{", 400, "the move is not accepted: Input data was truncated"),
         (b"\xff", 400, "the move is not accepted: "),
+        (b'{"type": "\xff"}', 400, "the move is not accepted: 'utf-8' codec"),
+        (b'{"x": ' + b"[" * 100_000, 400, "the move is not accepted: maximum recursion depth"),
         (b'{"type": "teleport"}', 400, "Invalid value 'teleport' - at `$.type`"),
         (b'{"type": "relocate-publisher", "id": 5}', 400, "Expected `str`, got `int` - at `$.id`"),
         (msgspec.json.encode(relocation("")), 400, "a move needs an id"),

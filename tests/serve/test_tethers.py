@@ -7,8 +7,8 @@ import threading
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
-from tests.client.moving import address_of, asked, audience, live, relocated
-from tests.serve.mqtt.talk import on_loop
+from tests.client.moving import address_of, asked, audience, door_of, live, relocated
+from tests.serve.mqtt.talk import Raw, on_loop
 
 from gravitate.broker.links import Role
 from gravitate.serve.network import LiveNetwork
@@ -114,6 +114,44 @@ def test_a_tether_is_a_link_of_its_own_and_goes_with_its_client() -> None:
                 while tether_links(running):
                     await asyncio.sleep(0.01)
             assert not len(running.nodes["b1"].broker.tethers)
+
+    on_loop(body)
+
+
+def test_a_broker_that_only_dials_tethers_to_one_that_listens() -> None:
+    async def body() -> None:
+        async with (
+            live("b1", "b2", "b3", without={"b1": "peer"}) as running,
+            audience(running, "b3") as everybody,
+        ):
+            raw = await Raw.connected(door_of(running, "b1"), "p")
+            await raw.publish("t/x", b"0", number=1)
+            await everybody.has_all(1)
+            assert (await relocated(running, "p", "b1", "b3")).outcome == "done"
+            assert tether_links(running) == {("b1", "b3"), ("b3", "b1")}
+            await raw.publish("t/x", b"1", number=2)
+            await everybody.has_all(2)
+            raw.close()
+
+    on_loop(body)
+
+
+def test_a_broker_that_cannot_be_dialled_refuses_a_tether() -> None:
+    async def body() -> None:
+        async with (
+            live("b1", "b2", "b3", without={"b3": "peer"}) as running,
+            audience(running, "b3") as everybody,
+        ):
+            raw = await Raw.connected(door_of(running, "b1"), "p")
+            await raw.publish("t/x", b"0", number=1)
+            await everybody.has_all(1)
+            record = await relocated(running, "p", "b1", "b3")
+            assert record.outcome == "refused"
+            assert record.reason == "b3 can make no link to b1, where the client is"
+            assert tether_links(running) == set()
+            await raw.publish("t/x", b"1", number=2)
+            await everybody.has_all(2)
+            raw.close()
 
     on_loop(body)
 

@@ -157,6 +157,12 @@ def test_noise_is_refused_by_name_or_waited_for(noise: bytes) -> None:
     assert refusal in ("", MALFORMED, OVERSIZED)
 
 
+def test_nesting_without_end_is_refused_by_name() -> None:
+    content = b"\x01\x82\xa4type\xa4ping\xa1x" + b"\x91" * 100_000
+    _, refusal = _fed(FrameDecoder(), struct.pack(">I", len(content)) + content)
+    assert refusal == MALFORMED
+
+
 @given(frames, st.data())
 def test_a_damaged_frame_is_refused_by_name_or_still_a_frame(
     frame: Frame, data: st.DataObject

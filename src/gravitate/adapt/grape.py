@@ -365,7 +365,8 @@ class Grape(PublisherMover):
             for broker, others in known.items()
         }
         way = path(near, here, choice.target)
-        assert way is not None, "a target is joined to the current broker by answers"
+        if way is None:
+            return  # An answer names other neighbours than it has measured: no broker to go by.
         self.selected(publisher, tuple(way), lambda target: self._why(choice, target), now)
 
     def _why(self, choice: Choice, target: str) -> Rationale | None:

@@ -20,6 +20,7 @@ import msgspec
 from gravitate.adapt.damping import NO_PAST, Damping, DampingParameters, Past
 from gravitate.broker.mechanisms import Mechanism, Post
 from gravitate.errors import PeerError
+from gravitate.model.decoding import UNREADABLE
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 
 SWEEP = "sweep"
@@ -177,7 +178,7 @@ class PublisherMover(Mechanism):
     def on_message(self, peer: str, body: bytes, now: float) -> None:
         try:
             message = self._decode(body)
-        except msgspec.MsgspecError as problem:
+        except UNREADABLE as problem:
             raise PeerError("mechanism-message", f"{self.name} from {peer}: {problem}") from None
         if isinstance(message, PublisherMoved):
             self._moved(peer, message, now)

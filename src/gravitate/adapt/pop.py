@@ -101,7 +101,7 @@ class _Publisher:
     """What the first broker keeps of a publisher."""
 
     __slots__ = (
-        "asked_until", "first", "incarnation", "outstanding", "tagged", "traced", "window_ends",
+        "first", "incarnation", "outstanding", "tagged", "traced", "window_ends",
     )  # fmt: skip
 
     def __init__(self, batch: Batch) -> None:
@@ -115,8 +115,6 @@ class _Publisher:
         """Since the last selection."""
         self.outstanding = 0
         """Tagged publications without a result yet."""
-        self.asked_until = math.inf
-        """While a request is under way: when it is given up."""
 
 
 class Profile:
@@ -159,6 +157,8 @@ class Pop(PublisherMover):
         super().__init__(settings.damping())
         self._publishers: dict[str, _Publisher] = {}
         """Of this broker."""
+        self._asked_until: dict[str, float] = {}
+        """Those of them for which a request is under way: when it is given up, soonest first."""
         self._profiles: dict[str, Profile] = {}
         """The one that was added to last stands last."""
         self._gatherings: Gatherings[int] = Gatherings(
@@ -177,6 +177,7 @@ class Pop(PublisherMover):
         if publisher is None or publisher.incarnation != batch.incarnation:
             if not self.may_trace(batch.publisher, now):
                 return 0
+            self._asked_until.pop(batch.publisher, None)
             publisher = self._publishers[batch.publisher] = _Publisher(batch)
         if publisher.traced >= settings.traces_min:
             return 0  # A selection is due, or under way.
@@ -259,7 +260,8 @@ class Pop(PublisherMover):
             publisher.traced = 0
             self._found_target(id, (self.post.broker_id,), now)
             return
-        publisher.asked_until = now + self._settings.answer_s_max
+        self._asked_until.pop(id, None)
+        self._asked_until[id] = now + self._settings.answer_s_max
         self._ask(hop, id, publisher.incarnation, (), downstream[hop.neighbour])
         self.watch_time()
 
@@ -322,10 +324,10 @@ class Pop(PublisherMover):
         if (
             publisher is None
             or publisher.incarnation != answer.incarnation
-            or publisher.asked_until == math.inf
+            or answer.publisher not in self._asked_until
         ):
             return
-        publisher.asked_until = math.inf
+        del self._asked_until[answer.publisher]
         publisher.traced = 0
         if answer.found:
             self._found_target(answer.publisher, path, now)
@@ -352,6 +354,7 @@ class Pop(PublisherMover):
 
     def forget(self, publisher: str) -> None:
         self._publishers.pop(publisher, None)
+        self._asked_until.pop(publisher, None)
         self._profiles.pop(publisher, None)
         self._gatherings.forget(publisher)
 
@@ -370,16 +373,17 @@ class Pop(PublisherMover):
         for id in self._publishers.keys() - self._profiles.keys():
             if not self._publishers[id].outstanding:
                 del self._publishers[id]
-        for publisher in self._publishers.values():
-            if publisher.asked_until <= now:
-                publisher.asked_until = math.inf
-                publisher.traced = 0
+                self._asked_until.pop(id, None)
+        for id in [id for id, until in self._asked_until.items() if until <= now]:
+            del self._asked_until[id]
+            self._publishers[id].traced = 0
 
     def deadlines(self) -> Iterable[float | None]:
         yield self._gatherings.next_at()
         yield next((profile.until for profile in self._profiles.values()), None)
-        asked = min((p.asked_until for p in self._publishers.values()), default=math.inf)
-        yield asked if asked < math.inf else None
+        yield next(iter(self._asked_until.values()), None)
 
     def is_idle(self) -> bool:
-        return super().is_idle() and not (self._publishers or self._profiles or self._gatherings)
+        return super().is_idle() and not (
+            self._publishers or self._asked_until or self._profiles or self._gatherings
+        )

@@ -110,6 +110,7 @@ class Clients:
         session.live = False
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
+        session.arriving_events = 0
         for subscription in session.subscriptions.values():
             self._end_subscription(session, subscription)
         session.subscriptions.clear()
@@ -224,6 +225,7 @@ class Clients:
             return
         if session.arriving is not None:
             session.arriving.append(input)
+            session.arriving_events += len(input.bodies)
             self._publishers.update_reading(session)
             return
         size = len(input.bodies)

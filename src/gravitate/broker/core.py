@@ -12,7 +12,7 @@ session and every neighbour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gravitate.broker.clients import Clients
 from gravitate.broker.congestion import CongestionView
@@ -90,7 +90,8 @@ from gravitate.model.moves import RelocatePublisher
 
 
 class Broker:
-    """One broker. `links` names its neighbours and whether this side dials them."""
+    """One broker. `links` names its neighbours and whether this side dials them, `others` the
+    brokers beside them that a link can be made with; without it, any."""
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class Broker:
         observers: Sequence[Observer] = (),
         routing: str = "content",
         forwarding: str = "S0",
+        others: Collection[str] | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.incarnation = incarnation
@@ -135,6 +137,7 @@ class Broker:
             context,
             self.links,
             lambda peer: peer in self.tethers.peers() or peer in self.tethered.origins(),
+            others,
         )
         self.tethers = Tethers(
             context,
@@ -277,6 +280,8 @@ class Broker:
                     if batch.tether is not None:
                         self.tethered.publish(peer, batch)
                         continue
+                    if not self.links.is_neighbour(peer):
+                        raise PeerError("no-neighbour", "publications that were not handed over")
                     if batch.plane not in self.router.planes and batch.plane != EVERYWHERE:
                         raise PeerError("unknown-plane", f"publications of plane {batch.plane}")
                     self.dispatch.route(batch, peer)

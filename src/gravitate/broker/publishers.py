@@ -87,6 +87,7 @@ class Publishers:
     def _arrived(self, publisher: Publisher) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
         sent, publisher.arriving = publisher.arriving, None
+        publisher.arriving_events = 0
         if sent is not None:
             publisher.say(Attached(publisher.id))
             for input in sent:

@@ -303,6 +303,13 @@ class Relocations:
                 peer,
                 MoveAnswer(message.move, path, False, f"no way from {path[place]} to {following}"),
             )
+        elif (
+            following is None
+            and message.tether
+            and not self._tether_links.is_possible(message.tether)
+        ):
+            reason = f"{path[place]} can make no link to {message.tether}, where the client is"
+            self._send(peer, MoveAnswer(message.move, path, False, reason))
         elif not self._lock.request(message.move, False, message.lease_s, self._context.now):
             self._send(
                 peer, MoveAnswer(message.move, path, False, f"{path[place]} is locked by another")

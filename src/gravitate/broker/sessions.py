@@ -90,6 +90,7 @@ class Publisher:
         self.arriving: deque[ClientPublished] | None = None
         """What a publisher has sent that is still on its way here from another broker; it is
         looked at once the move has settled. None: it has arrived."""
+        self.arriving_events = 0
         self.departed = False
         """The publisher has attached itself elsewhere; nothing more is taken from it."""
         self.persisting = 0
@@ -104,8 +105,7 @@ class Publisher:
     def must_wait(self, network_congested: bool) -> bool:
         """Whether the client is not to be read from for now; the broker of its session knows
         whether the network is congested."""
-        waiting = self.held_events + len(self.arriving or ())
-        return waiting > self._options.hold_events_max
+        return self.held_events + self.arriving_events > self._options.hold_events_max
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """Topics of the batch that lie within none of the client's advertisements."""

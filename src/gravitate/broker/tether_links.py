@@ -9,7 +9,7 @@ A link that is down for long is given up, unless it is the primary one: then the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from gravitate.broker.context import Context
@@ -23,12 +23,20 @@ DOWN_S_MAX: Final = 3.0
 
 
 class TetherLinks:
-    """`needed` tells whether some tether of this broker's needs a link to a peer."""
+    """`needed` tells whether some tether of this broker's needs a link to a peer; `others` are the
+    brokers that a link can be made with, where that is known."""
 
-    def __init__(self, context: Context, links: LinkTable, needed: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        links: LinkTable,
+        needed: Callable[[str], bool],
+        others: Collection[str] | None = None,
+    ) -> None:
         self._context = context
         self._links = links
         self._needed = needed
+        self._others = None if others is None else frozenset(others)
         self._expected: dict[str, tuple[str, float]] = {}
         """By move: the broker that will attach a publisher here, until when it may."""
         self._down_at: dict[str, float] = {}
@@ -37,6 +45,11 @@ class TetherLinks:
     def is_up(self, peer: str) -> bool:
         """Whether what is said to `peer` reaches it now; this broker always hears itself."""
         return peer == self._context.broker_id or self._links.is_up(peer)
+
+    def is_possible(self, peer: str) -> bool:
+        """Whether there is a link to `peer`, or one can be made."""
+        here = self._context.broker_id
+        return self._others is None or peer in self._others or peer in self._links or peer == here
 
     def want(self, peer: str) -> None:
         self._links.add(peer, Role.TETHER, self._context.now)

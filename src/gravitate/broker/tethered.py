@@ -10,9 +10,10 @@ exist for tethers, are not known here: `tell` takes what the other end is to be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
+from typing import Final
 
 import msgspec
 
@@ -70,11 +71,15 @@ class Tethered(Publisher):
             id, incarnation, attachment, options, partial(say, self), f"tether:hold:{number}"
         )
         self.origin = origin
+        self.number = number
         self.follows = True
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """The broker of its session advertises for it."""
         return []
+
+
+_NOBODY: Final[Mapping[Key, Tethered]] = {}
 
 
 class TetheredPublishers:
@@ -92,6 +97,8 @@ class TetheredPublishers:
         self._publishers = publishers
         self._tell = tell
         self._by_key: dict[Key, Tethered] = {}
+        self._by_id: dict[str, dict[Key, Tethered]] = {}
+        self._by_number: dict[int, Tethered] = {}
         self._leaving: set[Publisher] = set()
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
@@ -106,7 +113,7 @@ class TetheredPublishers:
 
     def find(self, publisher: str) -> Tethered | None:
         """The latest life of a publisher that is attached here."""
-        lives = [one for one in self._by_key.values() if one.id == publisher]
+        lives = self._by_id.get(publisher, _NOBODY).values()
         return max(lives, key=lambda one: (one.incarnation, one.attachment), default=None)
 
     def origins(self) -> set[str]:
@@ -152,14 +159,14 @@ class TetheredPublishers:
             publisher.say(CloseSession(id, STOPPING))
             return
         former: list[Publisher] = []
-        for one in [*self._by_key.values()]:
-            if (one.id, one.incarnation) == (id, incarnation):
+        for one in [*self._by_id.get(id, _NOBODY).values()]:
+            if one.incarnation == incarnation:
                 former.append(one)
                 self._remove(one)
                 if one.origin != origin:
                     one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
-        self._by_key[origin, id, incarnation] = publisher
+        self._add(publisher)
         self._publishers.bring_along(publisher, message.advertisements)
         for ended in former:
             self._publishers.unadvertise_all(ended)
@@ -172,7 +179,7 @@ class TetheredPublishers:
         publisher = self._make(here, session.id, session.incarnation, session.attachment)
         publisher.advertisements = dict(session.advertisements)
         self._publishers.own(publisher)
-        self._by_key[here, session.id, session.incarnation] = publisher
+        self._add(publisher)
         return publisher
 
     def _make(self, origin: str, id: str, incarnation: int, attachment: int) -> Tethered:
@@ -225,20 +232,31 @@ class TetheredPublishers:
 
     def hold_expired(self, number: str) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        for publisher in self._by_key.values():
-            if publisher.hold_timer == f"tether:hold:{number}":
-                self._publishers.release(publisher)
+        publisher = self._by_number.get(int(number))
+        if publisher is not None:
+            self._publishers.release(publisher)
 
     def _end(self, publisher: Tethered) -> None:
         self._remove(publisher)
         self._publishers.unadvertise_all(publisher)
         self.on_closed(publisher)
 
+    def _add(self, publisher: Tethered) -> None:
+        key = _key(publisher)
+        assert key not in self._by_key, f"{key} is attached already"
+        self._by_key[key] = self._by_number[publisher.number] = publisher
+        self._by_id.setdefault(publisher.id, {})[key] = publisher
+
     def _remove(self, publisher: Tethered) -> None:
         """What waits goes out; nothing more is taken from it."""
         self._publishers.release(publisher)
         publisher.live = False
-        del self._by_key[publisher.origin, publisher.id, publisher.incarnation]
+        key = _key(publisher)
+        del self._by_key[key]
+        del self._by_number[publisher.number]
+        del self._by_id[publisher.id][key]
+        if not self._by_id[publisher.id]:
+            del self._by_id[publisher.id]
         self._publishers.on_left(publisher)
 
     def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
@@ -255,3 +273,7 @@ class TetheredPublishers:
             case CloseSession():
                 message = TetherClosed(*about, effect.reason, effect.target)
         self._tell(publisher.origin, message)
+
+
+def _key(publisher: Tethered) -> Key:
+    return publisher.origin, publisher.id, publisher.incarnation

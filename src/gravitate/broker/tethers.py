@@ -131,6 +131,8 @@ class Tethers:
         self._tethered = tethered
         self._links = links
         self._by_publisher: dict[tuple[str, int], Tether] = {}
+        self._withdrawn: dict[tuple[str, int], Tether] = {}
+        """Those of the same that are in this state."""
         self._numbers = count(1)
         self.close_session: Callable[[str, str], None] = lambda id, reason: None
 
@@ -288,6 +290,7 @@ class Tethers:
 
     def _attach(self, tether: Tether, broker: str, former: str = "") -> None:
         self._take_back(tether)
+        self._withdrawn.pop((tether.publisher, tether.incarnation), None)
         left = {tether.broker, tether.former, tether.destination}
         tether.state = State.ATTACHING
         tether.broker, tether.former, tether.destination = broker, former, ""
@@ -332,6 +335,7 @@ class Tethers:
 
     def _end(self, tether: Tether) -> None:
         del self._by_publisher[tether.publisher, tether.incarnation]
+        self._withdrawn.pop((tether.publisher, tether.incarnation), None)
         for peer in {tether.broker, tether.former, tether.destination}:
             self._links.review(peer)
 
@@ -385,6 +389,7 @@ class Tethers:
             self._go_back(tether)
         elif reason == STOPPING:
             tether.state = State.WITHDRAWN
+            self._withdrawn[tether.publisher, tether.incarnation] = tether
             self._take_back(tether)
             self._update_reading(tether)
             self._check_withdrawn(tether)
@@ -401,9 +406,8 @@ class Tethers:
 
     def advertisements_ended(self) -> None:
         """Some advertisements have ended; they may be what a tether waits for."""
-        for tether in list(self._by_publisher.values()):
-            if tether.state is State.WITHDRAWN:
-                self._check_withdrawn(tether)
+        for tether in list(self._withdrawn.values()):
+            self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: Tether) -> None:
         known = self._router.advertised_by(tether.publisher, tether.incarnation)

@@ -8,31 +8,37 @@ they are themselves.
 from __future__ import annotations
 
 import heapq
-from itertools import pairwise
 
 from gravitate.config.network import Network
 from gravitate.errors import InputError
 from gravitate.overlay.coordinates import latency_ms
-from gravitate.overlay.tree import neighbours, path
 
 
 def distance_ms(network: Network, one: str, other: str) -> float:
     """One-way latency between two brokers: their link's, else the distance of their coordinates,
     else the sum along the way between them."""
-    links = {frozenset(link.between): link.latency_ms for link in network.links}
-    direct = links.get(frozenset((one, other)))
-    if direct is not None:
-        return direct
-    places = {broker.id: broker.coordinates for broker in network.brokers}
+    known = {broker.id for broker in network.brokers}
     for broker in (one, other):
-        if broker not in places:
+        if broker not in known:
             raise InputError(f"network {network.name!r} has no broker {broker!r}")
-    if places[one] and places[other]:
-        return latency_ms(places[one], places[other])
-    way = path(neighbours(places, [link.between for link in network.links]), one, other)
-    if way is None:
+    distances = distances_ms(network, one)
+    if other not in distances:
         raise InputError(f"no way leads from {one!r} to {other!r} in network {network.name!r}")
-    return sum(links[frozenset(hop)] for hop in pairwise(way))
+    return distances[other]
+
+
+def distances_ms(network: Network, source: str) -> dict[str, float]:
+    """`distance_ms` from a broker to each that it has a distance to."""
+    places = {broker.id: broker.coordinates for broker in network.brokers}
+    here = places[source]
+    distances = ways_ms(network, source)
+    if here:
+        distances |= {id: latency_ms(here, place) for id, place in places.items() if place}
+    for link in network.links:
+        if source in link.between:
+            one, other = link.between
+            distances[other if one == source else one] = link.latency_ms
+    return distances
 
 
 def ways_ms(network: Network, source: str) -> dict[str, float]:

@@ -53,6 +53,8 @@ class Neighbour(msgspec.Struct, frozen=True):
     """Whether this side dials."""
     latency_s: float = 0.0
     """One way, added to what this side writes."""
+    possible: bool = True
+    """Whether the side that is dialled has a port for peers."""
 
 
 class PeerLinks:
@@ -95,10 +97,12 @@ class PeerLinks:
 
     def open(self, peer: str) -> None:
         """Try once to connect; the broker is told how it ended."""
-        if self._is_cut(peer):
+        neighbour = self._known.get(peer)
+        if neighbour is None or not neighbour.port or self._is_cut(peer):
+            # Who is named in a peer's message may be nobody, or nobody who listens.
             self._submit(LinkClosed(peer, 0))
             return
-        task = self._loop.create_task(self._dial(self._known[peer]))
+        task = self._loop.create_task(self._dial(neighbour))
         self._dials.add(task)
         task.add_done_callback(self._dials.discard)
 

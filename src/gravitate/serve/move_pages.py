@@ -19,6 +19,7 @@ import msgspec
 
 from gravitate.broker.inputs import Input, MoveRequested
 from gravitate.config.network import Network
+from gravitate.model.decoding import decode_json
 from gravitate.model.moves import Move, RelocatePublisher
 from gravitate.overlay import tree
 from gravitate.serve.http import JSON, Request, Response, json_response, refusal
@@ -30,7 +31,8 @@ WAIT_S_MAX: Final = 120.0
 
 
 class MovePages:
-    """Takes requests for moves of one broker; `submit` is its node's, `now` its clock."""
+    """Takes requests for moves of one broker; `submit` is its node's, `now` its clock. `reconnects`
+    tells whether a publisher's client would go itself, so that it needs a door where it goes."""
 
     def __init__(
         self,
@@ -39,11 +41,14 @@ class MovePages:
         register: MoveRegister,
         submit: Callable[[Input], None],
         now: Callable[[], float],
+        reconnects: Callable[[str], bool],
     ) -> None:
         self._broker_id = broker_id
         self._register = register
         self._submit = submit
         self._now = now
+        self._reconnects = reconnects
+        self._with_door = {spec.id for spec in network.brokers if spec.address.mqtt}
         ids = [spec.id for spec in network.brokers]
         self._near = tree.neighbours(ids, [link.between for link in network.links])
 
@@ -54,7 +59,9 @@ class MovePages:
             return wait_s
         _, _, id = request.path.removeprefix("/").partition("/")
         if request.method == "POST":
-            return refusal("404 Not Found", "POST /moves") if id else await self._post(request)
+            if id:
+                return refusal("404 Not Found", "POST /moves")
+            return await self._post(request, wait_s)
         if not id:
             return json_response(self._register.list())
         record = await self._register.ended(unquote(id), wait_s)
@@ -64,7 +71,7 @@ class MovePages:
             )
         return json_response(record)
 
-    async def _post(self, request: Request) -> Response:
+    async def _post(self, request: Request, wait_s: float) -> Response:
         if request.content_type != JSON:
             # A page in somebody's browser can send any other type without being asked about it.
             return refusal(
@@ -72,8 +79,8 @@ class MovePages:
                 f"Content-Type is {request.content_type!r}, expected {JSON}",
             )
         try:
-            move: Move = msgspec.json.decode(request.body, type=Move)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            move: Move = decode_json(request.body, Move)
+        except msgspec.DecodeError as error:
             return refusal("400 Bad Request", f"the move is not accepted: {error}")
         if isinstance(move, RelocatePublisher) and not move.path:
             move = self._with_path(move)
@@ -86,8 +93,6 @@ class MovePages:
             self._submit(MoveRequested(move))
         elif known.move != move:
             return refusal("409 Conflict", f"another move has the id {move.id!r}: give it its own")
-        wait_s = _wait_s(request)
-        assert isinstance(wait_s, float), "it was looked at before"
         record = await self._register.ended(move.id, wait_s)
         assert record is not None, f"move {move.id!r} was forgotten while it was waited for"
         return _told(record)
@@ -115,6 +120,11 @@ class MovePages:
             )
         if move.target == move.source:
             return f"source and target are both {move.source!r}: name another target"
+        if move.target not in self._with_door and self._reconnects(move.publisher):
+            return (
+                f"target is {move.target!r}, which has no mqtt port in the network file: "
+                f"{move.publisher!r} cannot connect there"
+            )
         return ""
 
 

@@ -15,7 +15,7 @@ import msgspec
 from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
-from gravitate.config.distances import distance_ms
+from gravitate.config.distances import distances_ms
 from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.serve.http import serve_status
@@ -66,16 +66,19 @@ def others_of(
 ) -> dict[str, Neighbour]:
     """The brokers that are no neighbours of this one; of two, the smaller id dials."""
     neighbours = neighbours_of(network, broker_id)
+    latencies_ms = distances_ms(network, broker_id) if emulate_latency else {}
+    listens = {spec.id for spec in network.brokers if spec.address.peer}
     return {
         spec.id: Neighbour(
             spec.id,
             spec.address.host,
             spec.address.peer,
             broker_id < spec.id,
-            distance_ms(network, broker_id, spec.id) / 1000 if emulate_latency else 0.0,
+            latencies_ms.get(spec.id, 0.0) / 1000,
+            max(broker_id, spec.id) in listens,
         )
         for spec in network.brokers
-        if spec.id != broker_id and spec.id not in neighbours and spec.address.peer
+        if spec.id != broker_id and spec.id not in neighbours
     }
 
 
@@ -118,7 +121,9 @@ async def start_node(
                 )
             )
         if address.http:
-            moves = MovePages(network, broker_id, node.moves, node.submit, node.now)
+            moves = MovePages(
+                network, broker_id, node.moves, node.submit, node.now, node.reconnects
+            )
             node.doors.append(
                 await serve_status(
                     node.status, address.host, address.http, moves.answer, node.attached

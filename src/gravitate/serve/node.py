@@ -135,6 +135,7 @@ class Node:
             observers=tuple(observers),
             routing=routing,
             forwarding=forwarding,
+            others=[peer for peer, other in (others or {}).items() if other.possible],
         )
         self.moves = MoveRegister(broker_id)
         self.broker.watch_moves(self.moves.stepped)
@@ -247,6 +248,11 @@ class Node:
         sessions = self.broker.clients.sessions.values()
         here = {session.id for session in sessions if session.tether is None}
         return sorted(here | {publisher.id for publisher in self.broker.tethered})
+
+    def reconnects(self, publisher: str) -> bool:
+        """Whether a publisher of this broker would connect elsewhere itself, if it were moved."""
+        session = self.broker.clients.sessions.get(publisher)
+        return session is not None and session.tether is None and not session.stays()
 
     def status(self) -> NodeStatus:
         """What this node tells about itself at this moment."""

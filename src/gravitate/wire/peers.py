@@ -48,6 +48,7 @@ from gravitate.broker.messages import (
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import checked
+from gravitate.model.decoding import UNREADABLE
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.wire.mqtt.bodies import FrameBodies
@@ -259,7 +260,7 @@ def decode(content: memoryview) -> Frame:
             return _decode_data_frame(content)
     except PeerError:
         raise
-    except (msgspec.DecodeError, RemoteProtocolError, UnicodeDecodeError, struct.error) as error:
+    except (*UNREADABLE, RemoteProtocolError, struct.error) as error:
         raise PeerError(MALFORMED, str(error)) from error
     raise PeerError(MALFORMED, f"frame kind {kind}; known are {_PLAIN} and {_DATA}")
 

@@ -55,6 +55,22 @@ def test_a_client_that_follows_by_hand_is_sent_to_the_targets_address() -> None:
     on_loop(body)
 
 
+def test_the_greatest_attachment_travels_between_brokers_and_may_still_grow() -> None:
+    async def body() -> None:
+        async with live("b1", "b2", "b3") as running, audience(running, "b3") as everybody:
+            greatest = marked(control.ATTACHMENT_MAX, follows=False)
+            raw = await Raw.connected(door_of(running, "b1"), "p", properties=greatest)
+            assert await told(raw) == (control.ATTACHED, {})
+            await raw.publish("t/x", b"0", number=1)
+            await everybody.has_all(1)
+            assert (await relocated(running, "p", "b1", "b3")).outcome == "done"
+            await raw.publish("t/x", b"1", number=2)
+            await everybody.has_all(2)
+            raw.close()
+
+    on_loop(body)
+
+
 def test_one_that_pauses_without_being_asked_is_told_to_stay() -> None:
     async def body() -> None:
         async with live("b1", "b2") as running:
@@ -156,6 +172,8 @@ def test_a_client_is_told_where_brokers_are_and_says_how_far() -> None:
         (b"{}", 0),
         (b'{"token": 9, "round_trips_s": {"b2": -1}}', 0),
         (b'{"token": 9, "round_trips_s": {"b2": "far"}}', 0),
+        (b'{"token": 9, "round_trips_s": {"\xff": 1}}', 0),
+        (b'{"x": ' + b"[" * 100_000, 0),
         (b'{"token": 9, "round_trips_s": {}}', 1),
     ],
 )

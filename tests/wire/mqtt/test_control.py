@@ -10,6 +10,7 @@ from gravitate.errors import MqttError
 from gravitate.wire.mqtt.codec import PacketReader, encode
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.control import (
+    ATTACHMENT_MAX,
     ClientMark,
     client_mark,
     parse_server_reference,
@@ -22,7 +23,7 @@ marks = st.builds(
     ClientMark,
     st.integers(1, 10**18 - 1),
     st.integers(1, 10**18 - 1),
-    st.integers(0, 10**18 - 1),
+    st.integers(0, ATTACHMENT_MAX),
     st.booleans(),
 )
 
@@ -38,10 +39,12 @@ def test_a_mark_that_does_not_say_so_does_not_follow() -> None:
     assert client_mark({}) is None
 
 
-@pytest.mark.parametrize("attachment", ["0", "-1", "many", ""])
-def test_an_attachment_is_a_number_above_0(attachment: str) -> None:
+@pytest.mark.parametrize(
+    "attachment", ["0", "-1", "many", "", str(ATTACHMENT_MAX + 1), "9" * 18, "1" * 5000]
+)
+def test_an_attachment_is_a_number_that_brokers_can_count_on_from(attachment: str) -> None:
     told = (*ClientMark(7).user_properties(), ("$attachment", attachment))
-    with pytest.raises(MqttError, match=r"\$attachment"):
+    with pytest.raises(MqttError, match=rf"\$attachment .* from 1 to {ATTACHMENT_MAX}"):
         client_mark({Property.USER_PROPERTY: told})
 
 

@@ -48,6 +48,7 @@ from gravitate.model.semantics import matches
 
 _NOBODY: tuple[str, ...] = ()
 _NONE: frozenset[int] = frozenset()
+_NOTHING: dict[str, AdvertisementEntry] = {}
 
 
 class ContentRouter:
@@ -149,11 +150,8 @@ class ContentRouter:
 
     def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
         """The advertisements of one life of a publisher, wherever it is attached."""
-        return [
-            entry
-            for entry in self.advertisements().values()
-            if entry.publisher == publisher and entry.incarnation == incarnation
-        ]
+        table = self.planes[self.current_plane]
+        return list(table.by_publisher.get((publisher, incarnation), _NOTHING).values())
 
     def entries(self) -> dict[str, SubscriptionEntry]:
         """The subscriptions of the current plane by id."""

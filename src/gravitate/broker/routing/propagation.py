@@ -166,7 +166,7 @@ class Propagation:
     # Advertisements ------------------------------------------------------------------------
 
     def add_advertisement(self, table: RoutingTable, entry: AdvertisementEntry) -> None:
-        table.advertisements[entry.id] = entry
+        table.enter(entry)
         for peer in table.neighbours:
             if peer != entry.last_hop:
                 self.tell_advertisement(table, entry, peer)
@@ -215,7 +215,7 @@ class Propagation:
         """The answer settles when the neighbours have undone it too."""
         for peer in list(entry.unsettled):
             self.note_settled(table, entry, peer)
-        del table.advertisements[entry.id]
+        table.leave(entry)
         request = Request()
         for peer in table.neighbours:
             if peer != entry.last_hop:

@@ -117,6 +117,9 @@ class RoutingTable:
     def __init__(self, plane: int) -> None:
         self.plane = plane
         self.advertisements: dict[str, AdvertisementEntry] = {}
+        """By id; changed by `enter` and `leave` alone."""
+        self.by_publisher: dict[tuple[str, int], dict[str, AdvertisementEntry]] = {}
+        """The same by publisher and incarnation."""
         self.subscriptions: dict[str, SubscriptionEntry] = {}
         self.by_filter: dict[Filter, dict[str, SubscriptionEntry]] = {}
         self.neighbours: dict[str, Neighbour] = {}
@@ -155,6 +158,19 @@ class RoutingTable:
         new = list(dict.fromkeys(topic for topic in topics if topic not in known))
         events = [{TOPIC: topic if isinstance(topic, str) else topic.decode()} for topic in new]
         known.update(zip(new, self.matcher.match(events), strict=True))
+
+    def enter(self, entry: AdvertisementEntry) -> None:
+        """An advertisement is known from now on."""
+        self.advertisements[entry.id] = entry
+        self.by_publisher.setdefault((entry.publisher, entry.incarnation), {})[entry.id] = entry
+
+    def leave(self, entry: AdvertisementEntry) -> None:
+        """An advertisement has ended."""
+        del self.advertisements[entry.id]
+        publisher = (entry.publisher, entry.incarnation)
+        del self.by_publisher[publisher][entry.id]
+        if not self.by_publisher[publisher]:
+            del self.by_publisher[publisher]
 
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
         """`peer` was sent the advertisement under `token` (again)."""

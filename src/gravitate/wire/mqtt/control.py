@@ -44,6 +44,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from gravitate.errors import MqttError
+from gravitate.model.decoding import decode_json
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.encoder import encode
 from gravitate.wire.mqtt.packets import Publish
@@ -57,6 +58,9 @@ ATTACHMENT: Final = "$attachment"
 FOLLOWS: Final = "$follows"
 WHERE: Final = "$where"
 """The user property of a SUBSCRIBE or an advertisement that holds a condition."""
+NUMBER_MAX: Final = 10**18 - 1
+ATTACHMENT_MAX: Final = (1 << 42) - 1
+"""Brokers multiply it by `ATTACHMENTS_MAX` and pass it on in 64 bits."""
 
 CONTROL_PREFIX: Final = "$gravitate/"
 ADVERTISE: Final = "$gravitate/advertise"
@@ -108,16 +112,18 @@ def client_mark(properties: Properties) -> ClientMark | None:
     return ClientMark(
         _positive(told, INCARNATION),
         _positive(told, COUNTER),
-        _positive(told, ATTACHMENT) if ATTACHMENT in told else 0,
+        _positive(told, ATTACHMENT, most=ATTACHMENT_MAX) if ATTACHMENT in told else 0,
         FOLLOWS in told,
     )
 
 
-def _positive(told: dict[str, str], name: str) -> int:
+def _positive(told: dict[str, str], name: str, most: int = NUMBER_MAX) -> int:
     text = told.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0):
+    # The length is looked at first: digits without end are no number to Python either.
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    if not (is_short and 0 < int(text) <= most):
         raise MqttError(
-            f"user property {name} is {text!r}, expected a number above 0",
+            f"user property {name} is {text!r}, expected a number from 1 to {most}",
             ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
         )
     return int(text)
@@ -157,8 +163,9 @@ def pong_message(pong: Pong) -> bytes:
 def payload_of(packet: Publish, kind: type[Measuring]) -> Measuring:
     """What a `ping` or `pong` says."""
     try:
-        return msgspec.json.decode(packet.payload, type=kind)
-    except msgspec.MsgspecError as problem:
+        said: Measuring = decode_json(packet.payload, kind)
+        return said
+    except msgspec.DecodeError as problem:
         raise MqttError(
             f"{packet.topic!r} with a payload that is none: {problem}",
             ReasonCode.PAYLOAD_FORMAT_INVALID,
