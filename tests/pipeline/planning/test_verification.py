@@ -30,8 +30,8 @@ def plan(spark: Any, run: Recorded) -> Plan:
 def moved_run(
     spark: Any, script: Script, plan: Plan, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The same traffic with the moves done; traces say that they were done in the first period with publications,
-    and those of another plan after the last publication."""
+    """The same traffic with the moves done; traces say that they were done in the first period
+    with publications, and those of another plan after the last of these."""
     folder = tmp_path_factory.mktemp("verification") / "run"
     places = {move.publisher: move.target for move in plan.moves}  # type: ignore[union-attr]
     record(with_publishers_at(script, places), folder)
