@@ -20,6 +20,7 @@ from gravitate.broker.inputs import (
     MoveRequested,
 )
 from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S, State
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
@@ -130,6 +131,25 @@ def test_tables_are_those_of_a_publisher_that_was_there_from_the_start(scene: Sc
     fresh.tell("d", ClientPublished("pub", bodies, 1, 1))
     for broker in "abcde":
         assert scene.wired.table(broker) == fresh.table(broker), broker
+
+
+def test_what_was_advertised_where_it_was_still_counts_where_it_is(scene: Scene) -> None:
+    def publish(broker: str, topic: str) -> None:
+        scene.counter += 1
+        bodies = PlainBodies((Event({"topic": topic, "x": 1}),))
+        scene.wired.tell(broker, ClientPublished("pub", bodies, 1, scene.counter))
+
+    topics_max = BrokerOptions().advertise_topics_max
+    for number in range(topics_max):
+        publish("a", f"a/{number}")
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.connect("d")
+    for number in range(topics_max + 1):
+        publish("d", f"e/{number}")
+    publish("d", "a/0")
+    scene.served()
+    assert {id for id in scene.wired.brokers["d"].router.advertisements()} == {"pub#1/topic:/#"}
 
 
 def test_what_it_sends_before_it_has_arrived_waits_and_is_not_accepted(scene: Scene) -> None:

@@ -27,6 +27,8 @@ from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 if TYPE_CHECKING:
     from gravitate.broker.tethers import Tether
 
+FOR_CLIENT = "topic:"
+"""Begins the keys of what is advertised for a client: a topic, or a prefix of several."""
 TOPICS_REMEMBERED_MAX = 100_000
 """Topics of one publisher known to be advertised, before the memory of them is emptied."""
 
@@ -99,8 +101,6 @@ class Publisher:
         self._topics_advertised: set[str | bytes] = set()
         """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
         that ends."""
-        self._topics: list[str] = []
-        """Topics advertised for the client."""
 
     def must_wait(self, network_congested: bool) -> bool:
         """Whether the client is not to be read from for now; the broker of its session knows
@@ -126,14 +126,16 @@ class Publisher:
         return unknown
 
     def widen(self, topics: list[str]) -> tuple[dict[str, Filter], list[str]]:
-        """Advertise for the client so that `topics` are included: what to say, what to end."""
-        self._topics.extend(topics)
-        if len(self._topics) <= self._options.advertise_topics_max:
-            return {f"topic:{topic}": topic_is(topic) for topic in topics}, []
-        prefix = common_levels(self._topics)
+        """Advertise for the client so that `topics` are included: what to say, what to end.
+
+        What is advertised already may have been brought along from another broker."""
+        known = [name for name in self.advertisements if name.startswith(FOR_CLIENT)]
+        some = [name.removeprefix(FOR_CLIENT) for name in known] + topics
+        if len(some) <= self._options.advertise_topics_max and not any(map(_is_prefix, some)):
+            return {f"{FOR_CLIENT}{topic}": topic_is(topic) for topic in topics}, []
+        prefix = common_levels(some)
         filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
-        ended = [name for name in self.advertisements if name.startswith("topic:")]
-        return {f"topic:{prefix}/#": filter}, ended
+        return {f"{FOR_CLIENT}{prefix}/#": filter}, known
 
     def at_rest(self) -> bool:
         """Whether all that was published is accepted and on its way, and all that was advertised
@@ -142,6 +144,11 @@ class Publisher:
 
     def advertisement_ended(self) -> None:
         self._topics_advertised.clear()
+
+
+def _is_prefix(topic: str) -> bool:
+    """Whether a topic that is advertised stands for all that begin like it."""
+    return topic.endswith("/#")
 
 
 class Session(Publisher):
