@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import pytest
 
@@ -41,30 +41,11 @@ class Late(Metrics):
     """The figures of what is published after most moves are over."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._from: float | None = None
+        super().__init__(since_s=math.inf)
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
-        if self._from is None:
-            self._from = now + SETTLED_S
-        if now >= self._from:
-            super().on_published(broker, batch, now)
-
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
-        if self._from is not None and batch.published_at >= self._from:
-            super().on_hop(broker, came_from, batch, local, links, now)
-
-    def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
-        if self._from is not None and batch.published_at >= self._from:
-            super().on_delivered(broker, session, batch, qos, now)
+        self.since_s = min(self.since_s, now + SETTLED_S)
+        super().on_published(broker, batch, now)
 
 
 class Moves(Watch):

@@ -73,6 +73,7 @@ def test_between_two_equally_good_brokers_there_is_at_most_one_move(
     )
     _, watch = played(scene)
     assert len(watch.done()) <= 1
+    assert sum(watch.sent.values()) > 0
 
 
 @ALL
@@ -91,6 +92,7 @@ def test_traffic_that_alternates_makes_at_most_one_move(
     )
     _, watch = played(scene)
     assert len(watch.done()) <= 1
+    assert sum(watch.sent.values()) > 0
 
 
 @ALL

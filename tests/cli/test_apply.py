@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import paho.mqtt.client as paho
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.client.moving import Speaker, address_of, at, audience, client, live
 from tests.serve.mqtt.talk import on_loop
 from tests.serve.mqtt.test_paho import Stock
 from typer.testing import CliRunner
 
+from gravitate.cli import endpoints
 from gravitate.cli.apply import carried_out, misplaced
 from gravitate.cli.main import app
 from gravitate.client import Client
@@ -23,11 +27,13 @@ from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import EnvironmentLack, FileError, InputError
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+from gravitate.serve.moves import MoveRecord
 from gravitate.serve.network import LiveNetwork, on_free_ports
 from gravitate.serve.ports import free_ports
 from gravitate.trace.writer import TraceWriter
 
 CHAIN = ("b1", "b2", "b3", "b4")
+MUTE = network_file.Address()
 
 
 def run(*arguments: str | Path) -> Any:
@@ -203,12 +209,118 @@ def test_a_network_that_is_down_or_cannot_be_asked_is_told_of(tmp_path: Path) ->
     plans.save(plan_for(planned, relocation("p", "a", "b")), tmp_path / "plan.json")
     network_file.save(planned, tmp_path / "network.toml")
     with pytest.raises(InputError, match="no broker of network 'n' has an http port"):
-        run("apply", tmp_path / "plan.json", tmp_path / "network.toml")
+        run("moves", tmp_path / "network.toml")
     network_file.save(on_free_ports(planned), tmp_path / "network.toml")
     with pytest.raises(EnvironmentLack, match=r"'a' does not answer at 127.*nothing was moved"):
         run("apply", tmp_path / "plan.json", tmp_path / "network.toml")
     listed = run("moves", tmp_path / "network.toml", "--json")
     assert (listed.exit_code, json.loads(listed.stdout)["silent"]) == (1, ["a", "b"])
+
+
+def test_brokers_that_cannot_be_asked_for_their_moves_are_named(tmp_path: Path) -> None:
+    line = Network("n", tuple(map(BrokerSpec, "abc")), (LinkSpec(("a", "b")), LinkSpec(("b", "c"))))
+    made = plan_for(line, relocation("p", "a", "b"), relocation("q", "c", "b"))
+    plans.save(made, tmp_path / "plan.json")
+    brokers = on_free_ports(line).brokers
+    mute = msgspec.structs.replace(
+        line, brokers=(brokers[0], brokers[1], msgspec.structs.replace(brokers[2], address=MUTE))
+    )
+    network_file.save(mute, tmp_path / "network.toml")
+    with pytest.raises(FileError, match=r"network\.toml: has no http port for c, where moves of"):
+        run("apply", tmp_path / "plan.json", tmp_path / "network.toml")
+    _, untold = endpoints.places(mute)
+    assert untold == ["a", "b", "c"]
+
+
+# --- a broker that was asked and does not tell ----------------------------------------------------
+
+
+def record_of(asked: bytes, outcome: str | None = None) -> bytes:
+    told = {"move": msgspec.json.decode(asked), "broker": "a", "began_at_s": 0.0}
+    return answer_of(msgspec.json.encode({**told, "step": outcome or "quiet", "outcome": outcome}))
+
+
+def answer_of(content: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+FORGOTTEN = answer_of(b"{}", "404 Not Found")
+
+
+@pytest.mark.parametrize(
+    ("posted", "asked_again", "sentence"),
+    [
+        (lambda body: b"", b"", "broker 'a' does not answer"),
+        (lambda body: b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"", "does not answer"),
+        (lambda body: answer_of(b"{]"), b"", "answers what is not expected"),
+        (lambda body: answer_of(b'{"broker": "\xff"}'), b"", "answers what is not expected"),
+        (lambda body: answer_of(b'{"x": ' + b"[" * 100_000), b"", "answers what is not expected"),
+        (lambda body: answer_of(b"", "504 Gateway Timeout"), b"", "has failed, or what stands"),
+        (record_of, b"", "broker 'a' does not answer"),
+        (record_of, answer_of(b"\xff", "400 Bad Request"), "broker 'a' refuses"),
+        (record_of, FORGOTTEN, "has forgotten it: was it restarted?"),
+    ],
+)
+def test_a_move_whose_end_nobody_tells_may_have_been_done(
+    tmp_path: Path, posted: Callable[[bytes], bytes], asked_again: bytes, sentence: str
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        if head.startswith("GET /clients"):
+            writer.write(answer_of(b'["p"]'))
+        elif head.startswith("POST"):
+            (length,) = (
+                int(line.split(":")[1])
+                for line in head.splitlines()
+                if line.lower().startswith("content-length")
+            )
+            writer.write(posted(await reader.readexactly(length)))
+        else:
+            writer.write(asked_again)
+        writer.close()
+
+    async def body() -> None:
+        (port,) = free_ports(1)
+        planned = Network(
+            "n",
+            (BrokerSpec("a", network_file.Address(http=port)), BrokerSpec("b")),
+            (LinkSpec(("a", "b"), 5.0),),
+        )
+        network_file.save(planned, tmp_path / "network.toml")
+        made = plan_for(planned, relocation("p", "a", "b"))
+        plans.save(made, tmp_path / "plan.json")
+        server = await asyncio.start_server(answer, "127.0.0.1", port)
+        try:
+            files = tmp_path / "plan.json", tmp_path / "network.toml"
+            applied = await ran("apply", *files, "--json")
+            told = json.loads(applied.stdout)
+            (carried,) = told["carried"]
+            assert (applied.exit_code, carried["outcome"], told["done"]) == (1, "unknown", 0)
+            assert sentence in carried["reason"]
+            (back,) = plans.load(told["undo"]).moves
+            assert (back.publisher, back.source) == ("p", "b")  # type: ignore[union-attr]
+            shown = await ran("apply", *files)
+            assert f"move '{made.moves[0].id}' may have been done" in shown.stderr
+            assert "nothing was moved" not in shown.output
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    on_loop(body)
+
+
+def test_a_move_that_does_not_end_may_still_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "MOVE_S_MAX", 0.0)
+    (move,) = plan_for(LINE, relocation("p", "a", "b")).moves
+
+    def ask(spec: BrokerSpec, *rest: Any, **more: Any) -> MoveRecord:
+        return MoveRecord(move, spec.id, "quiet", 0.0)
+
+    monkeypatch.setattr(endpoints, "ask", ask)
+    with pytest.raises(endpoints.OutcomeUnknown, match="not ended in 0 s: broker 'a' has it 'quie"):
+        endpoints.carry_out(BrokerSpec("a"), move)
 
 
 # --- one move after the other ---------------------------------------------------------------------
@@ -219,10 +331,10 @@ PLAN = plan_for(
 )
 
 
-def ending(**outcomes: MoveOutcome) -> Any:
+def ending(**outcomes: MoveOutcome | None) -> Any:
     asked: list[str] = []
 
-    def carry(move: Move) -> tuple[MoveOutcome, str]:
+    def carry(move: Move) -> tuple[MoveOutcome | None, str]:
         assert isinstance(move, RelocatePublisher)
         asked.append(move.id)
         return outcomes.get(move.publisher, MoveOutcome.DONE), ""
@@ -247,6 +359,17 @@ def test_it_goes_on_when_told_to(tmp_path: Path) -> None:
     assert (applied.done, len(asked)) == (2, 3)
     backs = plans.load(applied.undo).moves
     assert [back.publisher for back in backs] == ["r", "p"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
+def test_what_may_have_been_done_is_taken_back_too(tmp_path: Path, keep_going: bool) -> None:
+    carry, asked = ending(q=None)
+    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going)
+    assert [it.outcome for it in applied.carried][:2] == ["done", "unknown"]
+    assert [it.move for it in applied.unknown] == [PLAN.moves[1].id]
+    assert (applied.done, len(asked)) == ((2, 3) if keep_going else (1, 2))
+    backs = [back.publisher for back in plans.load(applied.undo).moves]  # type: ignore[union-attr]
+    assert backs == (["r", "q", "p"] if keep_going else ["q", "p"])
 
 
 def test_every_occasion_has_its_own_ids(tmp_path: Path) -> None:
@@ -278,6 +401,11 @@ def test_places_that_nobody_tells_are_left_to_the_broker() -> None:
     assert misplaced(PLAN, {"p": "a", "q": "a", "r": "c"}, []) == {}
 
 
+def test_a_publisher_that_may_be_where_nobody_tells_is_not_said_to_be_away() -> None:
+    (sentence,) = misplaced(PLAN, {"q": "a", "r": "c"}, ["b"]).values()
+    assert sentence == "publisher 'p' is at no broker that tells, the plan has it at a"
+
+
 # --- away from a network --------------------------------------------------------------------------
 
 
@@ -296,6 +424,18 @@ def test_moves_of_a_run_are_listed_in_the_order_they_ended(tmp_path: Path) -> No
     shown = run("explain", "q", tmp_path)
     assert "it is nearer to its audience" in shown.stdout
     assert "rolled back" in shown.stdout
+
+
+def test_moves_of_a_run_that_cannot_be_read_are_told_of(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path, "world") as writer:
+        writer.on_move("a", PLAN.moves[0], MoveOutcome.DONE, 1.0)
+    (file,) = (tmp_path / "moves").glob("*.parquet")
+    rows = pq.read_table(file)
+    deep = pa.array(['{"x": ' + "[" * 100_000], pa.string())
+    at_column = rows.schema.get_field_index("details")
+    pq.write_table(rows.set_column(at_column, rows.schema.field(at_column), deep), file)
+    with pytest.raises(FileError, match="has a move that cannot be read: maximum recursion"):
+        run("moves", "--run", tmp_path)
 
 
 def test_a_planned_move_is_explained_by_its_plan(tmp_path: Path) -> None:

@@ -109,6 +109,9 @@ def test_a_folder_in_use_is_not_written_to(command: str, tmp_path: Path) -> None
     options = ("--network", "n") if command == "evaluate" else ()
     with pytest.raises(FileError, match="is not empty: give a new folder"):
         run(command, "w", *options, "--out", str(tmp_path))
+    # A file is no folder at all.
+    with pytest.raises(FileError, match="mine: is not empty: give a new folder"):
+        run(command, "w", *options, "--out", str(tmp_path / "mine"))
 
 
 @pytest.mark.parametrize(

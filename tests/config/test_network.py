@@ -216,6 +216,13 @@ def test_a_saved_network_loads(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["n.toml"]
 
 
+def test_a_network_that_cannot_be_written_is_told_of_by_its_own_name(tmp_path: Path) -> None:
+    target = tmp_path / "nowhere" / "n.toml"
+    with pytest.raises(FileError) as refused:
+        network.save(build.shaped("line", 3), target)
+    assert str(refused.value) == f"{target}: cannot be written: No such file or directory"
+
+
 def test_orders_that_cannot_be_met_are_refused() -> None:
     with pytest.raises(InputError, match="overlap"):
         build.shaped("star", 5, mqtt_port=2000, peer_port=2003)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.config.plans import LINE, WHY, plan, relocation
 
+from gravitate.config import network as network_file
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
 from gravitate.config.plan import (
     differences,
@@ -52,9 +53,16 @@ def replaced(change: tuple[str, ...], value: Any) -> bytes:
         (b"{", "is not a plan: Input data was truncated"),
         (b'{"id": 3}', r"is not a plan: Expected `str`, got `int` - at `\$\.id`"),
         (b"\xff\xfe", "is not a plan"),
+        (b'{"id": "\xff"}', "is not a plan: 'utf-8' codec can't decode"),
+        (b'{"moves": [{"x": ' + b"[" * 100_000, "is not a plan: maximum recursion depth"),
         (replaced(("weather",), "fine"), "unknown field `weather`"),
         (replaced(("digest",), "0"), "its network is not the one it was made for"),
-        (replaced(("network",), "name = 3"), "the network of the plan:1: 'name'"),
+        (
+            replaced(("network",), "name = 3"),
+            r"^[^:]*plan\.json: the network of the plan:1: 'name'",
+        ),
+        (replaced(("parameters", "service_ms"), "abc"), "service_ms is 'abc': write milliseconds"),
+        (replaced(("parameters", "service_ms"), -1), "service_ms is -1.0: write milliseconds"),
         (replaced(("moves", "0", "path"), ["a", "c"]), "goes from 'a' to 'c', which have no link"),
         (replaced(("moves", "0", "path"), []), "along no path: write the brokers from source"),
         (replaced(("moves", "0", "target"), "b"), "goes from 'a' to 'b' along a - b - c"),
@@ -109,6 +117,14 @@ def test_a_move_that_cannot_be_undone_is_named() -> None:
     made = plan(OpenLink("", ("a", "c"), WHY))
     with pytest.raises(GravitateError, match=f"'{made.id}-1' cannot be taken back"):
         undoing(made, made.moves)
+
+
+def test_the_network_of_a_plan_is_not_made_anew_to_undo_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan()
+    for name in ("loads", "render"):
+        monkeypatch.delattr(network_file, name)
+    undo = undoing(made, made.moves)
+    assert (undo.network, undo.digest) == (made.network, made.digest)
 
 
 def test_undo_files_stand_beside_their_plans() -> None:

@@ -10,7 +10,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.client.moving import address_of, asked, audience, door_of, live, relocated
 from tests.serve.mqtt.talk import Raw, on_loop
 
-from gravitate.broker.links import Role
+from gravitate.broker.links import LinkState, Role
 from gravitate.serve.network import LiveNetwork
 
 RATE_PER_S = 500
@@ -163,12 +163,19 @@ def test_a_tether_that_is_cut_goes_on_when_it_is_back() -> None:
             async with asyncio.timeout(20):
                 while (await relocated(running, "stock", "b1", "b3")).outcome != "done":
                     await asyncio.sleep(0.01)
+                # There is no other link between these two.
+                assert tether_links(running) == {("b1", "b3"), ("b3", "b1")}
+                node = running.nodes["b1"]
+                (tether,) = (link for link in node.broker.links if link.peer == "b3")
                 for _ in range(3):
-                    before = stock.published
-                    while not running.nodes["b1"].links.cut("b3", 0.05):
+                    before, used = stock.published, tether.connection
+                    while not node.links.cut("b3", 0.05):
                         await asyncio.sleep(0.005)
-                    while stock.published < before + 60:
+                    while tether.state is not LinkState.DOWN:
+                        await asyncio.sleep(0.001)
+                    while tether.state is not LinkState.UP or stock.published < before + 60:
                         await asyncio.sleep(0.005)
+                    assert tether.connection != used
             await asyncio.to_thread(stock.stop)
             await everybody.has_all(stock.published)
             await asyncio.to_thread(stock.close)

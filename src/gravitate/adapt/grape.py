@@ -24,14 +24,13 @@ Publish/Subscribe", ICDCS 2010, section IV.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
 from gravitate.adapt.damping import DampingParameters
-from gravitate.adapt.movers import PublisherMoved, PublisherMover
+from gravitate.adapt.movers import MoverSettings, PublisherMoved, PublisherMover
 from gravitate.adapt.tracer import Gathering, Gatherings, Trace
 from gravitate.broker.mechanisms import Post
 from gravitate.errors import InputError
@@ -51,7 +50,7 @@ PING_S_MAX: Final = 5.0
 """How long a publisher is waited for that measures."""
 
 
-class GrapeSettings(GrapeParameters, frozen=True, forbid_unknown_fields=True):
+class GrapeSettings(MoverSettings, GrapeParameters, frozen=True, forbid_unknown_fields=True):
     """What a network file may say below `[mechanisms.grape]`."""
 
     session_s_max: float = 600.0
@@ -68,18 +67,11 @@ class GrapeSettings(GrapeParameters, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("session_s_max", "answer_s_max"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise InputError(f"{name} {value} is not accepted: write more than 0")
-        self.damping()
+        self.check("session_s_max", "answer_s_max")
 
     def asks_publishers(self) -> bool:
         """Whether a publisher's own way to its broker is wanted and counts."""
         return self.pings and (self.prioritised == "delay" or self.weight_percent < 100)
-
-    def damping(self) -> DampingParameters:
-        return DampingParameters(self.confirmations, self.pause_s)
 
 
 class TraceRequest(msgspec.Struct, frozen=True, tag="tir"):

@@ -12,6 +12,7 @@ neither how targets are found nor what is traced.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ import msgspec
 
 from gravitate.adapt.damping import NO_PAST, Damping, DampingParameters, Past
 from gravitate.broker.mechanisms import Mechanism, Post
-from gravitate.errors import PeerError
+from gravitate.errors import InputError, PeerError
 from gravitate.model.decoding import UNREADABLE
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 
@@ -35,6 +36,26 @@ class PublisherMoved(msgspec.Struct, frozen=True, tag="moved"):
 
 
 _encode = msgspec.msgpack.Encoder().encode
+
+
+class MoverSettings:
+    """What the settings of all movers have in common. Each names the two fields itself, since a
+    struct has one base with fields."""
+
+    __slots__ = ()
+    confirmations: int
+    pause_s: float
+
+    def damping(self) -> DampingParameters:
+        return DampingParameters(self.confirmations, self.pause_s)
+
+    def check(self, *times: str) -> None:
+        """Refuse times that are not above 0, and what damping does not accept."""
+        for name in times:
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise InputError(f"{name} {value} is not accepted: write more than 0")
+        self.damping()
 
 
 class PublisherMover(Mechanism):

@@ -28,16 +28,16 @@ from typing import ClassVar
 import msgspec
 
 from gravitate.adapt.damping import DampingParameters
-from gravitate.adapt.movers import PublisherMoved, PublisherMover
+from gravitate.adapt.movers import MoverSettings, PublisherMoved, PublisherMover
 from gravitate.adapt.tracer import Gathering, Gatherings, Trace
 from gravitate.broker.mechanisms import Post
-from gravitate.errors import InputError, PeerError
+from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale
 from gravitate.plan.pop import Hop, PopParameters, next_hop
 
 
-class PopSettings(PopParameters, frozen=True, forbid_unknown_fields=True):
+class PopSettings(MoverSettings, PopParameters, frozen=True, forbid_unknown_fields=True):
     """What a network file may say below `[mechanisms.pop]`."""
 
     answer_s_max: float = 10.0
@@ -51,14 +51,7 @@ class PopSettings(PopParameters, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("answer_s_max", "profile_s_max"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise InputError(f"{name} {value} is not accepted: write more than 0")
-        self.damping()
-
-    def damping(self) -> DampingParameters:
-        return DampingParameters(self.confirmations, self.pause_s)
+        self.check("answer_s_max", "profile_s_max")
 
 
 class TraceResult(msgspec.Struct, frozen=True, tag="trm"):

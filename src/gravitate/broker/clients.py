@@ -54,7 +54,6 @@ class Clients:
         self._publishers = publishers
         self._tethers = tethers
         self.sessions: dict[str, Session] = {}
-        self.departing = publishers.departing
         self.on_closed: Callable[[Publisher], None] = lambda publisher: None
         """Told of publishers that end with their session."""
         self._persisting: dict[int, tuple[Session, int]] = {}
@@ -78,7 +77,7 @@ class Clients:
             input.follows,
         )
         publishers = self._publishers
-        former = self.departing.get(session.id)
+        former = publishers.departing.get(session.id)
         if former is not None and isinstance(former, Session):
             if former.incarnation != session.incarnation:
                 publishers.abandon(session.id)

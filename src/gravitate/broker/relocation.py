@@ -18,8 +18,10 @@ A client that does not follow, or that subscribes, stays connected, and its brok
 in its stead (`tethers`); the source is then the broker it is attached to as a publisher, and the
 client may be connected to any broker.
 
-Whatever fails leaves nothing behind but a lease that runs out: the truth is where the publisher
-is attached, and brokers that hold something older are told.
+What fails leaves a lease that runs out, and the tether of a client that stays connected: once a
+move of it has begun, its broker hands over to itself what it publishes until the next one. Nothing
+else stays: the truth is where the publisher is attached, and brokers that hold something older are
+told.
 """
 
 from __future__ import annotations

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 EXIT_NOT_ALL_DONE: Final = 1
 SKIPPED: Final = "skipped"
+UNKNOWN: Final = "unknown"
 _NAMED_MAX: Final = 5
 
-Carry = Callable[[Move], tuple[MoveOutcome, str]]
-"""Carries a move out; how it ended, and what kept it from being done."""
+Carry = Callable[[Move], tuple[MoveOutcome | None, str]]
+"""Carries a move out; how it ended, None where it was begun and nobody tells how it ended, and what
+kept it from being done or known."""
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -35,7 +37,7 @@ class Carried(msgspec.Struct, frozen=True):
     """As the plan has it."""
     what: str
     outcome: str
-    """`done`, `refused`, `rolled back` or `skipped`."""
+    """`done`, `refused`, `rolled back`, `skipped`; or `unknown`: it may have been done."""
     reason: str = ""
     took_s: float = 0.0
 
@@ -46,7 +48,12 @@ class Applied(msgspec.Struct, frozen=True):
     done: int
     carried: tuple[Carried, ...]
     undo: str = ""
-    """The plan that takes back what was done; empty when nothing was."""
+    """The plan that takes back what was done or may have been; empty when nothing was."""
+
+    @property
+    def unknown(self) -> tuple[Carried, ...]:
+        """Moves that may have been done."""
+        return tuple(it for it in self.carried if it.outcome == UNKNOWN)
 
 
 def apply(
@@ -74,6 +81,7 @@ def apply(
     plan = plans.load(plan_path)
     network = load(path)
     check_network(plan, network, plan_path, path)
+    check_ports(plan, network, path)
     specs = {spec.id: spec for spec in network.brokers}
     elsewhere = misplaced(plan, *endpoints.places(network))
     if elsewhere and not keep_going:
@@ -88,12 +96,14 @@ def apply(
         _show_dry(plan, elsewhere, json)
         return
 
-    def carry(move: Move) -> tuple[MoveOutcome, str]:
+    def carry(move: Move) -> tuple[MoveOutcome | None, str]:
         assert isinstance(move, RelocatePublisher)
         try:
             record = endpoints.carry_out(specs[move.source], move)
         except endpoints.Refused as refused:
             return MoveOutcome.REFUSED, str(refused)
+        except endpoints.OutcomeUnknown as unknown:
+            return None, str(unknown)
         assert record.outcome is not None
         return record.outcome, record.reason
 
@@ -120,6 +130,20 @@ def check_network(plan: Plan, network: Network, plan_path: Path, path: Path) -> 
     )
 
 
+def check_ports(plan: Plan, network: Network, path: Path) -> None:
+    """Refuse a plan with moves that begin at brokers which cannot be asked for them."""
+    sources = {move.source for move in plan.moves if isinstance(move, RelocatePublisher)}
+    mute = [spec.id for spec in network.brokers if spec.id in sources and not spec.address.http]
+    if mute:
+        some = ", ".join(mute[:_NAMED_MAX])
+        more = f" and {len(mute) - _NAMED_MAX} more" if len(mute) > _NAMED_MAX else ""
+        raise FileError(
+            f"has no http port for {some}{more}, where moves of the plan begin: give each one, "
+            "brokers are asked over HTTP",
+            str(path),
+        )
+
+
 def misplaced(plan: Plan, places: dict[str, str], untold: Sequence[str]) -> dict[str, str]:
     """Moves whose publisher is not where the plan has it, each with a sentence."""
     found = {}
@@ -131,7 +155,8 @@ def misplaced(plan: Plan, places: dict[str, str], untold: Sequence[str]) -> dict
             continue
         elif places.get(move.publisher) != move.source:
             at = places.get(move.publisher)
-            where = f"at {at}" if at else "not connected"
+            nowhere = "at no broker that tells" if untold else "not connected"
+            where = f"at {at}" if at else nowhere
             found[move.id] = (
                 f"publisher '{move.publisher}' is {where}, the plan has it at {move.source}"
             )
@@ -146,41 +171,44 @@ def carried_out(
     skipped: dict[str, str] | None = None,
     tell: Callable[[float], None] = lambda done: None,
 ) -> Applied:
-    """Carry the moves out in order; after each that was done, the plan that takes back what was
-    done so far is written."""
+    """Carry the moves out in order; after each that was or may have been done, the plan that takes
+    back all of these is written."""
     from gravitate.config import plan as plans
 
     # Brokers carry out an id once. A plan that was taken back may be applied again.
     occasion = f"{time.time_ns() // 1_000_000:x}"
-    done: list[Move] = []
+    begun: list[Move] = []
     carried: list[Carried] = []
     for number, move in enumerate(plan.moves, start=1):
         if skipped and move.id in skipped:
             carried.append(Carried(move.id, said(move), SKIPPED, skipped[move.id]))
             continue
         began_s = time.monotonic()
+        outcome: MoveOutcome | None
         try:
             outcome, reason = carry(msgspec.structs.replace(move, id=f"{move.id}-{occasion}"))
         except EnvironmentLack as lack:
             if not keep_going:
-                raise EnvironmentLack(_stopped(str(lack), done, undo_file)) from None
+                raise EnvironmentLack(_stopped(str(lack), len(begun), undo_file)) from None
             outcome, reason = MoveOutcome.REFUSED, str(lack)
         took_s = round(time.monotonic() - began_s, 3)
-        carried.append(Carried(move.id, said(move), outcome.value, reason, took_s))
+        ended = UNKNOWN if outcome is None else outcome.value
+        carried.append(Carried(move.id, said(move), ended, reason, took_s))
         tell(number)
-        if outcome is MoveOutcome.DONE:
-            done.append(move)
-            plans.save(plans.undoing(plan, done), undo_file)
-        elif not keep_going:
+        if outcome in (MoveOutcome.DONE, None):
+            begun.append(move)
+            plans.save(plans.undoing(plan, begun), undo_file)
+        if outcome is not MoveOutcome.DONE and not keep_going:
             break
-    undo = str(undo_file) if done else ""
-    return Applied(plan.id, len(plan.moves), len(done), tuple(carried), undo)
+    done = sum(it.outcome == MoveOutcome.DONE.value for it in carried)
+    undo = str(undo_file) if begun else ""
+    return Applied(plan.id, len(plan.moves), done, tuple(carried), undo)
 
 
-def _stopped(sentence: str, done: Sequence[Move], undo_file: Path) -> str:
+def _stopped(sentence: str, done: int, undo_file: Path) -> str:
     if not done:
         return f"{sentence}; nothing was moved"
-    return f"{sentence}; {len(done)} moves were done, {undo_file} takes them back"
+    return f"{sentence}; {done} moves were done, {undo_file} takes them back"
 
 
 def _unused(path: Path) -> Path:
@@ -220,5 +248,10 @@ def _show(applied: Applied) -> None:
     left = applied.moves - len(applied.carried)
     if left:
         output.say(f"stopped; {left} moves were not begun (--keep-going would have)")
+    for it in applied.unknown:
+        output.say(
+            f"move '{it.move}' may have been done: `gravitate moves NETWORK` tells what its broker "
+            f"knows; {applied.undo} takes it back, or finds its publisher elsewhere"
+        )
     if applied.undo:
         output.say(f"to take back what was done: gravitate apply {applied.undo} NETWORK")

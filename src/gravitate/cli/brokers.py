@@ -135,6 +135,7 @@ def _ask(spec: BrokerSpec) -> NodeStatus | None:
 
     import msgspec
 
+    from gravitate.model.decoding import UNREADABLE
     from gravitate.serve.status import NodeStatus
 
     if not spec.address.http:
@@ -145,7 +146,7 @@ def _ask(spec: BrokerSpec) -> NodeStatus | None:
     try:
         connection.request("GET", "/status")
         return msgspec.json.decode(connection.getresponse().read(), type=NodeStatus)
-    except (OSError, http.client.HTTPException, msgspec.DecodeError):
+    except (OSError, http.client.HTTPException, *UNREADABLE):
         return None
     finally:
         connection.close()

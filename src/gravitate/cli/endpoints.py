@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from gravitate.errors import EnvironmentLack, InputError
+from gravitate.errors import EnvironmentLack, GravitateError, InputError
 
 if TYPE_CHECKING:
     from gravitate.config.network import BrokerSpec, Network
@@ -29,13 +29,20 @@ class Refused(InputError):
     """A broker does not take a request; the message is its own."""
 
 
+class OutcomeUnknown(EnvironmentLack):
+    """A broker may have taken a request and does not tell what became of it."""
+
+
 def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float = 0.0) -> Any:
     """The answer of a broker, decoded as `what`; None when it knows no such page.
 
-    With a body it is a POST. A request that is refused raises `Refused`."""
+    With a body it is a POST. A request that is refused raises `Refused`; a POST that went out and
+    has no answer that can be read raises `OutcomeUnknown`."""
     import http.client
 
     import msgspec
+
+    from gravitate.model.decoding import UNREADABLE
 
     address = spec.address
     if not address.http:
@@ -46,26 +53,32 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
     connection = http.client.HTTPConnection(
         address.host, address.http, timeout=ANSWER_S_MAX + wait_s
     )
+    lack: type[EnvironmentLack] = EnvironmentLack
     try:
+        connection.connect()
         if body is None:
             connection.request("GET", path)
         else:
             content = msgspec.json.encode(body)
+            lack = OutcomeUnknown
             connection.request("POST", path, content, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         status, content = answer.status, answer.read()
         if status == NOT_FOUND:
             return None
+        if status >= 500:
+            # A broker answers so itself in no case; what stands before it cannot know more.
+            raise lack(f"broker '{spec.id}' has failed, or what stands before it: {status}")
         if status >= 400:
             raise Refused(f"broker '{spec.id}' refuses: {_error(content)}")
         return msgspec.json.decode(content, type=what)
     except (OSError, http.client.HTTPException) as problem:
-        raise EnvironmentLack(
+        raise lack(
             f"broker '{spec.id}' does not answer at {address.host}:{address.http} "
             f"({problem or type(problem).__name__}): is the network up?"
         ) from None
-    except msgspec.DecodeError as problem:
-        raise EnvironmentLack(
+    except UNREADABLE as problem:
+        raise lack(
             f"broker '{spec.id}' at {address.host}:{address.http} answers what is not expected "
             f"({problem}): is it of this version?"
         ) from None
@@ -76,14 +89,18 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
 def _error(content: bytes) -> str:
     import msgspec
 
+    from gravitate.model.decoding import UNREADABLE
+
     try:
         return str(msgspec.json.decode(content, type=dict[str, Any])["error"])
-    except (msgspec.DecodeError, KeyError):
+    except (*UNREADABLE, KeyError):
         return content.decode("utf-8", "replace").strip()[:200]
 
 
 def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
-    """Ask the move's broker for it, and wait until it has ended."""
+    """Ask the move's broker for it, and wait until it has ended.
+
+    Once the broker has taken it, whatever keeps its end from being known is `OutcomeUnknown`."""
     import time
 
     from gravitate.serve.moves import MoveRecord
@@ -92,16 +109,24 @@ def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
     record: MoveRecord | None = ask(
         spec, f"/moves?wait_s={_WAIT_S:g}", MoveRecord, move, wait_s=_WAIT_S
     )
-    while record is not None and record.outcome is None and time.monotonic() < until:
-        page = f"/moves/{quote(move.id, safe='')}?wait_s={_WAIT_S:g}"
-        record = ask(spec, page, MoveRecord, wait_s=_WAIT_S)
     if record is None:
         raise EnvironmentLack(f"broker '{spec.id}' knows nothing of moves: is it of this version?")
-    if record.outcome is None:
-        raise EnvironmentLack(
-            f"move '{move.id}' has not ended in {MOVE_S_MAX:g} s: broker '{spec.id}' has it "
-            f"'{record.step}'; see `gravitate moves`"
-        )
+    page = f"/moves/{quote(move.id, safe='')}?wait_s={_WAIT_S:g}"
+    while record.outcome is None:
+        if time.monotonic() >= until:
+            raise OutcomeUnknown(
+                f"move '{move.id}' has not ended in {MOVE_S_MAX:g} s: broker '{spec.id}' has it "
+                f"'{record.step}'"
+            )
+        try:
+            known: MoveRecord | None = ask(spec, page, MoveRecord, wait_s=_WAIT_S)
+        except GravitateError as problem:
+            raise OutcomeUnknown(str(problem)) from None
+        if known is None:
+            raise OutcomeUnknown(
+                f"broker '{spec.id}' took move '{move.id}' and has forgotten it: was it restarted?"
+            )
+        record = known
     return record
 
 
@@ -118,7 +143,7 @@ def places(network: Network) -> tuple[dict[str, str], list[str]]:
     """At which broker each client is, and the brokers that do not tell."""
     answers = _of_all(network, "/clients", list[str])
     found = {client: broker for broker, clients in answers.items() for client in clients or ()}
-    return found, [broker for broker, clients in answers.items() if clients is None]
+    return found, [spec.id for spec in network.brokers if answers.get(spec.id) is None]
 
 
 def _of_all(network: Network, path: str, what: Any) -> dict[str, Any]:

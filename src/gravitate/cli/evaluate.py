@@ -71,7 +71,7 @@ def evaluate(
         raise InputError("a workload is evaluated on a network: give its file with --network FILE")
     if run is not None and not (network is None and forwarding is None and moves is None):
         raise InputError("a run has its own network, forwarding and moves: leave the option out")
-    _check_new(out)
+    output.check_new(out)
     spark.require()
     from gravitate.pipeline.metrics import check_duration
 
@@ -151,13 +151,6 @@ def _save(session: Any, figures: Evaluation, out: Path) -> None:
     rows.coalesce(1).write.parquet(str(out / "evaluations"))
 
 
-def _check_new(out: Path | None) -> None:
-    from gravitate.errors import FileError
-
-    if out is not None and out.exists() and any(out.iterdir()):
-        raise FileError("is not empty: give a new folder", str(out))
-
-
 def _show(figures: Evaluation) -> None:
     output.show_facts(
         figures.metrics().items(), title=f"{figures.evaluation}, forwarding {figures.forwarding}"
@@ -204,7 +197,7 @@ def match(
     With --run, exit status 1 when a delivery is missing, unexpected or doubled."""
     import msgspec
 
-    _check_new(out)
+    output.check_new(out)
     spark.require()
     from gravitate.config.workload_tables import load_manifest
     from gravitate.pipeline import truth

@@ -126,6 +126,7 @@ def in_plan(path: Path) -> Iterator[Known]:
 
 def in_run(run: Path) -> Iterator[Known]:
     """In the order in which they ended."""
+    from gravitate.model.decoding import UNREADABLE
     from gravitate.trace import reader
 
     columns = ("broker", "at_s", "outcome", "details")
@@ -133,7 +134,7 @@ def in_run(run: Path) -> Iterator[Known]:
     for row in rows.to_pylist():
         try:
             move = msgspec.json.decode(row["details"], type=Move)
-        except msgspec.DecodeError as problem:
+        except UNREADABLE as problem:
             raise FileError(f"has a move that cannot be read: {problem}", str(run)) from None
         yield Known(move, row["broker"], row["outcome"], row["at_s"])
 

@@ -13,10 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")]
+
+
+def check_new(out: Path | None) -> None:
+    """Refuse a folder to write to that is a file, or has something in it."""
+    from gravitate.errors import FileError
+
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileError("is not empty: give a new folder", str(out))
 
 
 def show(what: RenderableType) -> None:

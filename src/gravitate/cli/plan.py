@@ -104,7 +104,7 @@ def publishers(
     target = plan_file or (None if json else PLAN)
     if target is not None:
         check_page(target)
-    _check_new(out)
+    output.check_new(out)
     with spark.started(master, remote, memory, hidden=json) as session:
         with output.activity("reading the run", hidden=json) as tell:
             plan = plan_publishers(
@@ -120,13 +120,6 @@ def publishers(
         show_plan(plan)
     if target is not None:
         output.say(f"plan: {target}")
-
-
-def _check_new(out: Path | None) -> None:
-    from gravitate.errors import FileError
-
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileError("is not empty: give a new folder", str(out))
 
 
 def _save_rows(session: Any, plan: Plan, out: Path) -> None:

@@ -20,6 +20,7 @@ import msgspec
 from gravitate.config.decode import decode, decode_part, unknown_key
 from gravitate.config.toml import Document, parse, read, render_key, render_value
 from gravitate.errors import FileError, InputError
+from gravitate.files import write_whole
 from gravitate.overlay import tree
 from gravitate.overlay.coordinates import latency_ms
 
@@ -91,10 +92,7 @@ def from_document(document: Document, known_mechanisms: Collection[str] | None =
 
 def save(network: Network, path: str | Path) -> None:
     """Write the network file, whole or not at all."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.writing")
-    temporary.write_text(render(network), encoding="utf-8")
-    temporary.replace(target)
+    write_whole(path, render(network).encode())
 
 
 def render(network: Network) -> str:

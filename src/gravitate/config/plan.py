@@ -14,7 +14,7 @@ plans are made nor how moves are carried out; metrics are names and numbers here
 from __future__ import annotations
 
 import hashlib
-import os
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,8 @@ import msgspec
 from gravitate.config import network as network_file
 from gravitate.config.network import LinkSpec, Network
 from gravitate.errors import FileError, GravitateError
+from gravitate.files import write_json
+from gravitate.model.decoding import UNREADABLE
 from gravitate.model.moves import Move, Rationale, RelocatePublisher
 
 Metrics = dict[str, float | None]
@@ -56,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def network_planned(self) -> Network:
         """The network it was made for."""
-        return _network(self.network, "the network of the plan")
+        return network_file.loads(self.network, "the network of the plan")
 
 
 def digest_of(network: Network) -> str:
@@ -84,36 +86,36 @@ def plan_of(
     after: Metrics,
 ) -> Plan:
     """A plan whose id, and those of its moves, follow from what it is to do."""
-    digest = digest_of(network)
-    content = [kind, run, digest, parameters, [_without_id(move) for move in moves]]
-    number = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
-    plan_id = f"{kind}-{number[:_ID_DIGITS]}"
-    return Plan(
-        id=plan_id,
-        kind=kind,
-        run=run,
-        network=network_file.render(network),
-        digest=digest,
-        parameters=parameters,
-        moves=tuple(
-            msgspec.structs.replace(move, id=f"{plan_id}-{at}")
-            for at, move in enumerate(moves, start=1)
-        ),
-        recorded=recorded,
-        before=before,
-        after=after,
+    return _identified(
+        Plan(
+            id="",
+            kind=kind,
+            run=run,
+            network=network_file.render(network),
+            digest=digest_of(network),
+            parameters=parameters,
+            moves=tuple(moves),
+            recorded=recorded,
+            before=before,
+            after=after,
+        )
     )
+
+
+def _identified(plan: Plan) -> Plan:
+    moves = [msgspec.structs.replace(move, id="") for move in plan.moves]
+    content = [plan.kind, plan.run, plan.digest, plan.parameters, moves]
+    number = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    plan_id = f"{plan.kind}-{number[:_ID_DIGITS]}"
+    numbered = (
+        msgspec.structs.replace(move, id=f"{plan_id}-{at}") for at, move in enumerate(moves, 1)
+    )
+    return msgspec.structs.replace(plan, id=plan_id, moves=tuple(numbered))
 
 
 def save(plan: Plan, path: str | Path) -> None:
     """Write the plan, whole or not at all."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.writing")
-    try:
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
-        temporary.replace(target)
-    except OSError as problem:
-        raise FileError(f"cannot be written: {problem.strerror}", str(target)) from None
+    write_json(path, plan)
 
 
 def load(path: str | Path) -> Plan:
@@ -124,9 +126,12 @@ def load(path: str | Path) -> Plan:
         raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
     try:
         plan = msgspec.json.decode(content, type=Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except UNREADABLE as problem:
         raise FileError(f"is not a plan: {problem}", str(path)) from None
-    wrong = next(_faults(plan), None)
+    try:
+        wrong = next(_faults(plan), None)
+    except FileError as problem:
+        raise FileError(str(problem), str(path)) from None
     if wrong is not None:
         raise FileError(wrong, str(path))
     return plan
@@ -153,16 +158,16 @@ def undoing(plan: Plan, done: Sequence[Move]) -> Plan:
             RelocatePublisher("", move.publisher, move.target, move.source, why, move.path[::-1])
         )
     whole = len(done) == len(plan.moves)
-    return plan_of(
-        kind="undo",
-        run=plan.run,
-        network=plan.network_planned(),
-        parameters={"undoes": plan.id},
-        moves=back,
-        recorded=plan.recorded,
-        # What is predicted half-way was never asked.
-        before=plan.after if whole else {},
-        after=plan.before,
+    return _identified(
+        msgspec.structs.replace(
+            plan,
+            kind="undo",
+            parameters={"undoes": plan.id},
+            moves=tuple(back),
+            # What is predicted half-way was never asked.
+            before=plan.after if whole else {},
+            after=plan.before,
+        )
     )
 
 
@@ -194,6 +199,9 @@ def _faults(plan: Plan) -> Iterator[str]:
     network = plan.network_planned()
     if digest_of(network) != plan.digest:
         yield "its network is not the one it was made for: the digest differs"
+    service_ms = plan.parameters.get("service_ms", 0.0)
+    if not isinstance(service_ms, float) or not 0 <= service_ms < math.inf:
+        yield f"its parameter service_ms is {service_ms!r}: write milliseconds, 0 or more"
     near: dict[str, set[str]] = {broker.id: set() for broker in network.brokers}
     for link in network.links:
         one, other = link.between
@@ -218,14 +226,6 @@ def _path_faults(move: RelocatePublisher, near: dict[str, set[str]]) -> Iterator
     for one, other in pairwise(path):
         if other not in near.get(one, ()):
             yield f"move '{move.id}' goes from '{one}' to '{other}', which have no link"
-
-
-def _network(text: str, what: str) -> Network:
-    return network_file.loads(text, what)
-
-
-def _without_id(move: Move) -> Move:
-    return msgspec.structs.replace(move, id="")
 
 
 def _link(link: LinkSpec) -> tuple[str, str, float, float]:

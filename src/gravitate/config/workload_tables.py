@@ -15,7 +15,6 @@ made nor how it is run.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 
 from gravitate import __version__
 from gravitate.errors import FileError
+from gravitate.files import write_json
 from gravitate.trace.reader import check_columns
 
 MANIFEST: Final = "workload.json"
@@ -143,11 +143,7 @@ class WorkloadManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     def save(self, directory: str | Path) -> Path:
         """Write it into the workload's folder, whole or not at all; its presence says that the
         tables are complete."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{MANIFEST}.{os.getpid()}.writing"
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
-        return temporary.replace(folder / MANIFEST)
+        return write_json(Path(directory) / MANIFEST, self, make_folder=True)
 
 
 def load_manifest(directory: str | Path) -> WorkloadManifest:

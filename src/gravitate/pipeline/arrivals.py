@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from gravitate.errors import FileError
+from gravitate.files import write_whole
 from gravitate.pipeline.quarantine import Unfit, look
 from gravitate.pipeline.store import Quarantined, Store
 from gravitate.trace import reader
@@ -168,14 +169,8 @@ class Arrivals:
             self._write_note(batch)
 
     def _write_note(self, parts: list[Part]) -> None:
-        path = _note(self._store, self._next_batch)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f".{path.name}.writing")
-            temporary.write_bytes(b"".join(msgspec.json.encode(part) + b"\n" for part in parts))
-            temporary.replace(path)
-        except OSError as problem:
-            raise FileError(f"cannot be written: {problem.strerror}", str(path)) from None
+        lines = b"".join(msgspec.json.encode(part) + b"\n" for part in parts)
+        write_whole(_note(self._store, self._next_batch), lines, make_folder=True)
         self._next_batch += 1
 
 

@@ -20,7 +20,6 @@ which of them the derived tables are (`derived_through`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -29,6 +28,7 @@ import msgspec
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from gravitate.errors import FileError, InputError
+from gravitate.files import write_json
 from gravitate.pipeline import schemas
 from gravitate.trace import manifest as run_manifest
 
@@ -148,7 +148,7 @@ class Store:
     # --- what it says about itself ------------------------------------------------------------
 
     def save(self, manifest: StoreManifest) -> None:
-        write_whole(self.directory / MANIFEST, manifest)
+        write_json(self.directory / MANIFEST, manifest, make_folder=True)
 
     def manifest(self) -> StoreManifest:
         return load(self.directory / MANIFEST, StoreManifest, "the manifest of a store")
@@ -165,7 +165,7 @@ class Store:
 
     def record(self, number: int, batch: BatchRecord) -> None:
         """From now on the rows of batch `number` count."""
-        write_whole(self._record_of(number), batch)
+        write_json(self._record_of(number), batch, make_folder=True)
         self._known.pop(number, None)
 
     @property
@@ -219,17 +219,6 @@ class Store:
         for file in (file for found in files.values() for file in found):
             schemas.check_file(file, table, columns)
         return files
-
-
-def write_whole(path: Path, what: Any) -> None:
-    """Write a struct as JSON, whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(what)) + b"\n")
-        temporary.replace(path)
-    except OSError as problem:
-        raise FileError(f"cannot be written: {problem.strerror}", str(path)) from None
 
 
 def load(path: Path, kind: type[_Kind], what: str) -> _Kind:

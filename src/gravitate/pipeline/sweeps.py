@@ -20,7 +20,6 @@ import pyarrow as pa
 Piece = TypeVar("Piece", bound=msgspec.Struct)
 Result = TypeVar("Result", bound=msgspec.Struct)
 
-_PIECES = "number long, piece binary"
 _RESULTS = "number long, result binary"
 
 
@@ -30,31 +29,33 @@ def sweep(
     work: Callable[[Piece], Result],
     result: type[Result],
     *,
-    at_once: int = 0,
     done: Callable[[int], None] = lambda count: None,
 ) -> list[Result]:
-    """The results of all pieces, in their order; `done` is told how many there are so far.
-
-    `at_once` is how many are dealt out before the next are (0: four for each core here)."""
+    """The results of all pieces, in their order; `done` is told how many there are so far."""
     if not pieces:
         return []
-    kind = type(pieces[0])
-    rows = [(number, msgspec.json.encode(piece)) for number, piece in enumerate(pieces)]
+    at_once = 4 * (os.cpu_count() or 2)
+    found: dict[int, Result] = {}
+    for start in range(0, len(pieces), at_once):
+        dealt = pieces[start : start + at_once]
+        # As many partitions as numbers: each has one. Dealt out by a hash, some would have several.
+        numbers = spark.range(0, len(dealt), 1, len(dealt))
+        for row in numbers.mapInArrow(_worker(dealt, work), _RESULTS).collect():
+            found[start + row.number] = msgspec.json.decode(row.result, type=result)
+        done(len(found))
+    return [found[number] for number in range(len(pieces))]
+
+
+def _worker(
+    dealt: Sequence[Piece], work: Callable[[Piece], Result]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    kind = type(dealt[0])
+    encoded = [msgspec.json.encode(piece) for piece in dealt]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, piece in zip(
-                batch.column("number").to_pylist(), batch.column("piece").to_pylist(), strict=True
-            ):
-                made = msgspec.json.encode(work(msgspec.json.decode(piece, type=kind)))
+            for number in batch.column("id").to_pylist():
+                made = msgspec.json.encode(work(msgspec.json.decode(encoded[number], type=kind)))
                 yield pa.RecordBatch.from_pydict({"number": [number], "result": [made]})
 
-    found: dict[int, Result] = {}
-    at_once = at_once or 4 * (os.cpu_count() or 2)
-    for start in range(0, len(rows), at_once):
-        dealt = spark.createDataFrame(rows[start : start + at_once], _PIECES)
-        parts = dealt.repartition(min(at_once, len(rows) - start), "number")
-        for row in parts.mapInArrow(run, _RESULTS).collect():
-            found[row.number] = msgspec.json.decode(row.result, type=result)
-        done(len(found))
-    return [found[number] for number in range(len(pieces))]
+    return run

@@ -41,12 +41,11 @@ from gravitate.config.script import (
 )
 from gravitate.errors import InputError, LocalProtocolError
 from gravitate.model.events import TOPIC, EventId
-from gravitate.model.moves import Move, MoveOutcome
 from gravitate.serve.network import LiveNetwork, on_free_ports, up
 from gravitate.serve.processes import RunSettings, Supervisor
 from gravitate.serve.traces import TraceSettings, TraceSink
 from gravitate.serve.warm import warm_up
-from gravitate.trace.metrics import Metrics, Summary
+from gravitate.trace.metrics import Metrics, MovesSeen, Summary
 
 CONNECT_AT_ONCE: Final = 50
 """Clients that connect at the same time."""
@@ -217,17 +216,6 @@ async def _in_groups(steps: Iterable[Coroutine[None, None, None]]) -> None:
     pending = list(steps)
     for start in range(0, len(pending), CONNECT_AT_ONCE):
         await asyncio.gather(*pending[start : start + CONNECT_AT_ONCE])
-
-
-class MovesSeen(Observer):
-    """The moves that were carried out, in order."""
-
-    def __init__(self) -> None:
-        self.done: list[Move] = []
-
-    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
-        if outcome is MoveOutcome.DONE:
-            self.done.append(move)
 
 
 class Stage:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -28,13 +27,12 @@ import msgspec
 
 from gravitate.broker.core import Broker
 from gravitate.broker.links import Role
-from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import LEASE_S
 from gravitate.broker.tethers import State as TetherState
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
-from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+from gravitate.model.moves import Rationale, RelocatePublisher
 from gravitate.overlay import shapes
 from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate import random_clients as draw
@@ -50,6 +48,7 @@ from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.run import broker_factory, settle
 from gravitate.simulate.scheduler import FIRST
 from gravitate.simulate.world import World
+from gravitate.trace.metrics import MovesSeen
 
 PHASES = 4
 PHASE_S = 4.0
@@ -135,7 +134,7 @@ class RandomWorld:
         self._with_migrations = migrations
         self._with_mechanisms = mechanisms or pings
         self._with_pings = pings
-        self._moves = Moves()
+        self._moves = MovesSeen()
         self._generator = generator = random.Random(f"world/{seed}")
         self.network = _network(generator)
         if self._with_mechanisms:
@@ -189,7 +188,7 @@ class RandomWorld:
             published=self.deliveries.entered,
             delivered=self.deliveries.delivered,
             faults=self.faults,
-            moves=self._moves.outcomes[MoveOutcome.DONE],
+            moves=len(self._moves.done),
             options=" --migrations" * self._with_migrations
             + " --mechanisms" * (self._with_mechanisms and not self._with_pings)
             + " --pings" * self._with_pings
@@ -398,8 +397,6 @@ class RandomWorld:
                 yield f"{client.id} at {client.broker}: subscription {name} has not settled"
         for host in self.world.hosts.values():
             if isinstance(host.broker, Broker):
-                for publisher in host.broker.clients.departing:
-                    yield f"{host.id} still waits for {publisher} to be elsewhere"
                 for mechanism in host.broker.mechanisms:
                     if not mechanism.is_idle():
                         yield f"{host.id}: {mechanism.name} still has something under way"
@@ -434,16 +431,6 @@ class RandomWorld:
         for link in broker.links:
             if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
                 yield f"{here} keeps a link to {link.peer} for no tether"
-
-
-class Moves(Observer):
-    """Counts how moves end."""
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[MoveOutcome] = Counter()
-
-    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
-        self.outcomes[outcome] += 1
 
 
 def _network(generator: random.Random) -> Network:

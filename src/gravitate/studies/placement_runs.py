@@ -12,7 +12,6 @@ what comes in over the whole run that mechanisms sent.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -25,8 +24,8 @@ from gravitate.config.script import Script, ServiceTimes
 from gravitate.config.stock_tables import StockQuotes
 from gravitate.config.workload import stock_quotes
 from gravitate.model.events import Batch
-from gravitate.model.moves import Move, MoveOutcome
 from gravitate.simulate.run import run_scenario
+from gravitate.trace.metrics import MovesSeen
 
 LATENCY_MS: Final = (5.0, 60.0)
 """One way, drawn for each link: the spread of PlanetLab's nearer pairs."""
@@ -100,10 +99,10 @@ def simulate(setting: Setting) -> Seen:
     """Play the run; the same setting, the same figures."""
     script = script_of(setting)
     ending = Ending()
-    moved = Moved()
+    moves, traffic = MovesSeen(), Traffic()
     result = run_scenario(
         script,
-        observers=[ending, moved],
+        observers=[ending, moves, traffic],
         progress=lambda share: ending.begin() if share >= 1.0 - MEASURED_SHARE else None,
     )
     seconds = script.duration_s * MEASURED_SHARE
@@ -114,8 +113,8 @@ def simulate(setting: Setting) -> Seen:
         input_utilisation=ending.busy_s() / brokers / seconds,
         delay_ms=1000 * ending.delay_s / max(ending.deliveries, 1),
         hops=ending.hops / max(ending.deliveries, 1),
-        overhead=moved.sent / max(moved.sent + moved.events_in, 1),
-        moves=moved.outcomes[MoveOutcome.DONE],
+        overhead=traffic.sent / max(traffic.sent + traffic.events_in, 1),
+        moves=len(moves.done),
         deliveries=result.delivered,
         violations=len(result.violations) + result.missing + result.duplicates,
     )
@@ -186,15 +185,11 @@ class Ending(Observer):
             self.others_in += 1
 
 
-class Moved(Observer):
-    """Counts moves, and messages between brokers, over the whole run."""
+class Traffic(Observer):
+    """Counts messages over the whole run."""
 
     def __init__(self) -> None:
-        self.outcomes: Counter[MoveOutcome] = Counter()
         self.sent = self.events_in = 0
-
-    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
-        self.outcomes[outcome] += 1
 
     def on_hop(
         self,

@@ -116,7 +116,7 @@ class Results:
         common = {"threshold": 0} | common
         for seen in self.seen:
             if seen.setting.name == mover and _is(seen.setting, common):
-                static = self._like(seen.setting, "static")
+                static = self._static_of(seen.setting)
                 if static is not None and getattr(static, metric):
                     changes.append(getattr(seen, metric) / getattr(static, metric) - 1.0)
         return changes
@@ -152,8 +152,8 @@ class Results:
         change, x = min(found)
         return x, change
 
-    def _like(self, setting: Setting, mover: str) -> Seen | None:
-        """The run that differs in nothing but who moves publishers."""
+    def _static_of(self, setting: Setting) -> Seen | None:
+        """The run that differs in nothing but that nobody moves publishers."""
         wanted = msgspec.structs.replace(
             setting, mechanism="static", prioritised="delay", weight_percent=100.0, threshold=0
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +9,7 @@ import msgspec
 
 from gravitate import __version__
 from gravitate.errors import FileError
+from gravitate.files import write_json
 
 NAME = "run.json"
 
@@ -30,12 +30,8 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def save(self, directory: str | Path) -> Path:
         """Write it into the trace directory, whole or not at all."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
         # Several processes of one run write the same manifest at once.
-        temporary = folder / f".{NAME}.{os.getpid()}.writing"
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
-        return temporary.replace(folder / NAME)
+        return write_json(Path(directory) / NAME, self, make_folder=True)
 
 
 def check_unused(directory: str | Path) -> None:

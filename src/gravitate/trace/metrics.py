@@ -27,6 +27,7 @@ import numpy as np
 
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
+from gravitate.model.moves import Move, MoveOutcome
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -53,7 +54,8 @@ class Summary(msgspec.Struct, frozen=True):
 
 class Metrics(Observer):
     """Collects the figures of a world, or of a node: of all events, or of those published at
-    `since_s` or later."""
+    `since_s` or later. What was dropped and what mechanisms sent is counted from the beginning in
+    either case: nobody tells when that was published."""
 
     def __init__(self, since_s: float = -math.inf) -> None:
         self.since_s = since_s
@@ -146,3 +148,18 @@ class Metrics(Observer):
             mechanism_messages=self.mechanism_messages,
             mechanism_bytes=self.mechanism_bytes,
         )
+
+
+class MovesSeen(Observer):
+    """How moves ended, in order."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[Move, MoveOutcome]] = []
+
+    def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
+        self.ended.append((move, outcome))
+
+    @property
+    def done(self) -> list[Move]:
+        """Those that were carried out."""
+        return [move for move, outcome in self.ended if outcome is MoveOutcome.DONE]

@@ -39,6 +39,9 @@ def moved_run(
         for number, move in enumerate(plan.moves):
             applied = msgspec.structs.replace(move, id=f"{move.id}-17")
             writer.on_move("b1", applied, MoveOutcome.DONE, 44.5)
+            # The plan was taken back in between, and applied again.
+            earlier = msgspec.structs.replace(move, id=f"{move.id}-16")
+            writer.on_move("b1", earlier, MoveOutcome.DONE, 43.5)
             late = msgspec.structs.replace(move, id=f"late-{number}-17")
             writer.on_move("b1", late, MoveOutcome.DONE, 1000.0)
         writer.on_move("b1", plan.moves[0], MoveOutcome.REFUSED, 1000.0)
@@ -100,6 +103,20 @@ def test_a_run_of_another_network_is_refused(
     other = msgspec.structs.replace(plan, network=network_file.render(slow))
     with pytest.raises(FileError, match="is a run of another network than that of plan"):
         verify(spark, other, run.folder)
+
+
+@pytest.mark.parametrize("after", [{}, {"broker_rate_msgs_per_s_mean": None}])
+def test_a_plan_that_predicts_nothing_is_refused(
+    spark: Any, plan: Plan, run: Recorded, after: dict[str, float | None]
+) -> None:
+    silent = msgspec.structs.replace(plan, after=after)
+    with pytest.raises(FileError, match="predicts nothing to compare with: plan anew"):
+        verify(spark, silent, run.folder)
+
+
+def test_a_plan_without_the_rate_of_publications_is_compared_all_the_same(plan: Plan) -> None:
+    stated: dict[str, float | None] = {"broker_rate_msgs_per_s_mean": 3.0}
+    assert compared(msgspec.structs.replace(plan, after=stated), "run", stated).holds
 
 
 def figures(published: float, rate: float, duration_s: float = 10.0) -> dict[str, float | None]:

@@ -27,10 +27,11 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
+from gravitate.files import write_json
 from gravitate.pipeline import schemas
 from gravitate.pipeline.failures import writing
 from gravitate.pipeline.shared import check_shared
-from gravitate.pipeline.store import Store, load, write_whole
+from gravitate.pipeline.store import Store, load
 
 _NOTE: Final = "moves.json"
 
@@ -66,7 +67,8 @@ def replace_with(
     made = _write_aside(parts, make, aside)
     old = {int(path.name.partition("=")[2]) for path in folder.glob("period=*")}
     emptied = (old if periods is None else old & set(periods)) - made
-    write_whole(aside / _NOTE, _Moves(tuple(sorted(made)), tuple(sorted(emptied))))
+    note = _Moves(tuple(sorted(made)), tuple(sorted(emptied)))
+    write_json(aside / _NOTE, note, make_folder=True)
     finish(store, table)
 
 

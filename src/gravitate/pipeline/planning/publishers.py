@@ -1,7 +1,7 @@
 """Where every publisher of a run should be: the choice of GRAPE or POP, for all at once.
 
-    rows = choices(recorded(...), Overlay.of(network), GrapeChoice())
-    moves = [move_of(row, overlay, mechanism) for row in rows.where("target != source").collect()]
+    rows = choices(recorded(publications, profiles), overlay, Mechanism())
+    moves = moves_of(rows.where("target <> source").collect(), overlay, Mechanism())
 
 A task has some thousand publishers and chooses for all of them in one call of `plan.placement`,
 with the bit vectors of the whole run as the trace session. What reaches the driver are moves.
@@ -24,6 +24,7 @@ from gravitate.config.network import Network
 from gravitate.config.script import ServiceTimes
 from gravitate.errors import InputError
 from gravitate.model.moves import Rationale, RelocatePublisher
+from gravitate.overlay.tree import Neighbours, neighbours, path
 from gravitate.pipeline.metrics import tree_of
 from gravitate.pipeline.planning.recorded import Audience, by_publisher, whole_publishers
 from gravitate.plan import placement
@@ -101,15 +102,12 @@ class Overlay(msgspec.Struct, frozen=True, eq=False):
         ordered = msgspec.structs.replace(network, brokers=in_order, links=links)
         return cls(tuple(broker.id for broker in in_order), tree_of(ordered, service))
 
-    def path(self, source: str, target: str) -> tuple[str, ...]:
-        """The brokers from one to another, both included."""
-        position = {broker: at for at, broker in enumerate(self.brokers)}
-        there, back = [position[source]], [position[target]]
-        parent, depth = self.tree.parent, self.tree.depth
-        while there[-1] != back[-1]:
-            lower = there if depth[there[-1]] >= depth[back[-1]] else back
-            lower.append(int(parent[lower[-1]]))
-        return tuple(self.brokers[at] for at in (*there, *back[-2::-1]))
+    def neighbours(self) -> Neighbours:
+        """Who is linked to whom."""
+        brokers, parent = self.brokers, self.tree.parent
+        return neighbours(
+            brokers, ((brokers[at], brokers[up]) for at, up in enumerate(parent) if up >= 0)
+        )
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -190,18 +188,20 @@ def moves_of(
     rows: Iterable[Any], overlay: Overlay, mechanism: Mechanism
 ) -> list[RelocatePublisher]:
     """Moves from rows of `CHOICES`, those that bring most first; ids are left to the plan."""
+    near = overlay.neighbours()
     found = [
-        (_saved(row, mechanism.prioritised), move_of(row, overlay, mechanism))
+        (_saved(row, mechanism.prioritised), move_of(row, near, mechanism))
         for row in rows
         if row["target"] != row["source"]
     ]
     return [move for _, move in sorted(found, key=lambda it: (-it[0], it[1].publisher))]
 
 
-def move_of(row: Any, overlay: Overlay, mechanism: Mechanism) -> RelocatePublisher:
+def move_of(row: Any, near: Neighbours, mechanism: Mechanism) -> RelocatePublisher:
     """One choice as a move. `gain` is by how much the prioritised metric falls (seconds of mean
     delay, or messages), `cost` the links along which the move has to be agreed."""
-    path = overlay.path(row["source"], row["target"])
+    way = path(near, row["source"], row["target"])
+    assert way is not None, "a tree has a way between any two"
     before, after = _figures_of(row, mechanism.prioritised)
     figures = {
         "publications": row["published"],
@@ -214,10 +214,10 @@ def move_of(row: Any, overlay: Overlay, mechanism: Mechanism) -> RelocatePublish
     why = Rationale(
         reason=_reason(row, mechanism, figures),
         gain=before - after,
-        cost=float(len(path) - 1),
+        cost=float(len(way) - 1),
         figures=figures,
     )
-    return RelocatePublisher("", row["publisher"], row["source"], row["target"], why, path)
+    return RelocatePublisher("", row["publisher"], row["source"], row["target"], why, tuple(way))
 
 
 def _figures_of(row: Any, metric: Metric) -> tuple[float, float]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from gravitate import __version__
 from gravitate.errors import FileError
+from gravitate.files import write_whole
 from gravitate.pipeline import arrivals
 from gravitate.pipeline.ingest import ingest
 from gravitate.pipeline.report import metrics
@@ -64,12 +65,7 @@ def make_report(
 
 def write_page(report: Report, out: Path) -> None:
     """Write the page, whole or not at all."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.writing")
-    try:
-        temporary.write_text(render(report), encoding="utf-8")
-        temporary.replace(out)
-    except OSError as problem:
-        raise FileError(f"cannot be written: {problem.strerror}", str(out)) from None
+    write_whole(out, render(report).encode())
 
 
 def check_run(run: Path) -> None:
