@@ -8,7 +8,7 @@ CASES ?= matching node links simulator pipeline placement
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint format bench setup lock clean
+.PHONY: help demo test slow lint format bench study setup lock clean
 
 help: ## say what can be made
 	@echo "gravitate: a publish/subscribe network that pulls itself into shape"
@@ -36,6 +36,9 @@ format: $(VENV)/.dev ## mend style where a machine can
 
 bench: $(VENV)/.runtime ## measure, each figure beside its baseline (CASES="matching node ...")
 	@set -e; for name in $(CASES); do $(BIN)/gravitate bench $$name; done
+
+study: $(VENV)/.runtime ## the papers' experiments beside the papers' figures (minutes)
+	$(BIN)/gravitate reproduce publishers
 
 setup: $(VENV)/.dev ## make .venv with everything that developing needs
 	@echo "$(VENV) is ready: $(BIN)/gravitate --help"
