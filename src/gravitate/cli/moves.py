@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -13,7 +14,10 @@ from gravitate.cli import output
 from gravitate.cli.networks import load
 from gravitate.cli.plan import said
 from gravitate.errors import FileError, InputError
-from gravitate.model.moves import Move
+from gravitate.model.moves import Move, RelocatePublisher
+
+UNIX_S_MIN: Final = 1e9
+"""Clocks of worlds start at 0; whatever is later than this is Unix time."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -60,10 +64,10 @@ def moves(
         output.show_table(
             ("move", "what", "state", "reason"),
             [(it.move.id, said(it.move), it.state, it.reason) for it in known],
-            title=f"{len(known)} moves",
+            title=f"{len(known)} moves" + (" of the brokers that answer" if silent else ""),
         )
         for broker in silent:
-            output.say(f"broker '{broker}' does not answer")
+            output.say(f"broker '{broker}' does not answer: is it up?")
     raise typer.Exit(1 if silent else 0)
 
 
@@ -83,9 +87,11 @@ def explain(
     everything = list(anywhere(where))
     known = [it for it in everything if _is_meant(it.move, move)]
     if not known:
-        some = ", ".join(it.move.id for it in everything[:5]) or "none"
+        some = ", ".join(map(_subject, everything[:5])) or "none"
         more = ", ..." if len(everything) > 5 else ""
-        raise InputError(f"no move '{move}' in {where}: it has {some}{more}")
+        raise InputError(
+            f"nothing of that name was moved in {where}: '{move}'; moves are {some}{more}"
+        )
     if json:
         output.show_json(known)
         return
@@ -100,8 +106,21 @@ def explain(
             *why.figures.items(),
         ]
         if it.at_s is not None:
-            facts.insert(2, ("ended at (s)", f"{it.at_s:.3f}"))
+            facts.insert(2, ("ended at", _time(it.at_s)))
         output.show_facts(facts, title=f"move '{it.move.id}'")
+
+
+def _time(at_s: float) -> str:
+    """Seconds of a simulated clock, or a time of day."""
+    if at_s < UNIX_S_MIN:
+        return f"{at_s:.3f} s"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
+
+
+def _subject(known: Known) -> str:
+    """A move by its id and what it is about."""
+    move = known.move
+    return f"{move.id} ({move.publisher})" if isinstance(move, RelocatePublisher) else move.id
 
 
 def anywhere(where: Path) -> Iterator[Known]:

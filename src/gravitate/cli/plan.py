@@ -236,9 +236,8 @@ def _show_verification(found: Verification) -> None:
     )
     for sentence in found.caveats:
         output.say(sentence)
-    rate = found.message_rate
-    off = "unknown" if rate.difference_share is None else f"{100 * rate.difference_share:+.1f} %"
+    off = "unknown" if found.off_share is None else f"{100 * found.off_share:+.1f} %"
     output.say(
-        f"message rate: {off} off the prediction, "
+        f"message rate, for the same traffic: {off} off the prediction, "
         f"{'within' if found.holds else 'not within'} {100 * found.tolerance_share:g} %"
     )

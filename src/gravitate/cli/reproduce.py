@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -52,7 +54,7 @@ def reproduce(
         spark.started(master, remote, memory, hidden=json) as session,
         output.progress(f"{len(runs)} runs of {study}", 1.0, hidden=json) as advance,
     ):
-        seen = module.run(session, runs, lambda done, total: advance(done / total))
+        seen = module.run(session, runs, lambda done, total: tell(done, total, advance))
     found = module.findings(seen)
     if out is not None:
         for name, figures in (("runs", seen), ("findings", found)):
@@ -67,3 +69,10 @@ def reproduce(
             [(f.figure, f.setting, f.paper, f.measured, f.holds) for f in found],
         )
     raise typer.Exit(0 if all(finding.holds for finding in found) else 1)
+
+
+def tell(done: int, total: int, advance: Callable[[float], None]) -> None:
+    """How far it is: on the bar, or in a line where none is seen."""
+    advance(done / total)
+    if not sys.stderr.isatty():
+        output.say(f"{done} of {total} runs")

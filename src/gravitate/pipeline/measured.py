@@ -164,8 +164,8 @@ def check(store: Store) -> None:
         )
     if not store.is_complete():
         raise FileError(
-            "has not all tables of its run, since an ingest was ended before it was done: "
-            "run `gravitate ingest RUN`",
+            "has not all tables of its run: it is still being written, or an ingest was ended "
+            "before it was done; run `gravitate ingest RUN` when its brokers have ended",
             str(store.directory),
         )
 

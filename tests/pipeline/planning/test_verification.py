@@ -139,6 +139,15 @@ def test_totals_are_compared_a_second_and_other_traffic_is_told_of(plan: Plan) -
     assert found.holds
     assert found.caveats == ()
     busier = compared(stated, "run", figures(150.0, 4.5), moves_done=1)
-    assert not busier.holds
+    assert busier.holds
+    assert busier.off_share == pytest.approx(0.0)
     assert "published 15 events a second and the recording 10" in busier.caveats[0]
     assert "the run has 1 done" in busier.caveats[1]
+
+
+def test_less_traffic_does_not_hide_that_each_event_costs_more(plan: Plan) -> None:
+    stated = msgspec.structs.replace(plan, before=figures(100.0, 9.0), after=figures(100.0, 3.0))
+    found = compared(stated, "run", figures(80.0, 3.0))
+    assert found.message_rate.difference_share == 0.0
+    assert found.off_share == pytest.approx(0.25)
+    assert not found.holds

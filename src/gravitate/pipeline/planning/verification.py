@@ -1,7 +1,7 @@
 """Whether a prediction held: the figures of a plan beside those of a run with its moves done.
 
     checked = verify(spark, plan, Path("traces"))
-    checked.message_rate.difference_share
+    checked.off_share
 
 Where the run has the plan's moves in it, only what came after the last of them counts, in whole
 periods; a run in which they were done before it began counts as a whole.
@@ -63,6 +63,8 @@ class Verification(msgspec.Struct, frozen=True):
     since_s: float | None
     """What came before on the clock of the run was left out; None: nothing was."""
     metrics: tuple[Compared, ...]
+    off_share: float | None
+    """How far the message rate is off the prediction, for the same traffic."""
     tolerance_share: float
     holds: bool
     caveats: tuple[str, ...]
@@ -108,13 +110,13 @@ def compared(
         for name, value in after.items()
     )
     by_name = {it.metric: it for it in metrics}
-    share = by_name[MESSAGE_RATE].difference_share
-    caveats = []
     published = by_name.get(PUBLISHED_RATE)
+    share = _for_the_same_traffic(by_name[MESSAGE_RATE], published)
+    caveats = []
     if published and published.difference_share and abs(published.difference_share) > 0.02:
         caveats.append(
             f"The run published {published.measured:.3g} events a second and the recording "
-            f"{published.predicted:.3g}: message rates differ by as much for that alone."
+            f"{published.predicted:.3g}: rates differ by as much for that alone."
         )
     if 0 < moves_done < len(plan.moves):
         caveats.append(
@@ -128,10 +130,21 @@ def compared(
         moves_done=moves_done,
         since_s=since_s,
         metrics=metrics,
+        off_share=share,
         tolerance_share=tolerance_share,
         holds=share is not None and abs(share) <= tolerance_share,
         caveats=tuple(caveats),
     )
+
+
+def _for_the_same_traffic(rate: Compared, published: Compared | None) -> float | None:
+    """The difference of message rates a publication: they grow with the traffic."""
+    if published is None or not published.measured or not published.predicted:
+        return rate.difference_share
+    if rate.measured is None or not rate.predicted:
+        return rate.difference_share
+    expected = rate.predicted * published.measured / published.predicted
+    return (rate.measured - expected) / expected
 
 
 def _a_second(metrics: dict[str, float | None]) -> dict[str, float | None]:
