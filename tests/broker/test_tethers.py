@@ -39,8 +39,9 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S
 from gravitate.broker.relocation import State as MoveState
 from gravitate.broker.routing.table import EVERYWHERE
+from gravitate.broker.tether import State, Tether
 from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
-from gravitate.broker.tethers import ARRIVE_S_MAX, State, Tether
+from gravitate.broker.tethers import ARRIVE_S_MAX
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher

@@ -133,91 +133,74 @@ class EndMove(msgspec.Struct, frozen=True, tag="endmove"):
     path: tuple[str, ...]
 
 
-class TetherAttach(msgspec.Struct, frozen=True, tag="tether"):
+class OfPublisher(msgspec.Struct, frozen=True):
+    """Said about one life of a publisher that is attached by a tether."""
+
+    publisher: str
+    incarnation: int
+
+
+class OfAttachment(OfPublisher, frozen=True):
+    """Said about one attachment of it; what was said of an earlier one does not count."""
+
+    attachment: int
+
+
+class TetherAttach(OfAttachment, frozen=True, tag="tether"):
     """Publisher `publisher`, a client of the sender, is to be attached to the receiver with its
     `advertisements` (by key). The sender will hand over what it publishes once that is settled."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
     advertisements: dict[str, Filter]
 
 
-class TetherAdvertise(msgspec.Struct, frozen=True, tag="tetheradv"):
+class TetherAdvertise(OfPublisher, frozen=True, tag="tetheradv"):
     """A publisher attached by a tether advertises `filter` under `key`."""
 
-    publisher: str
-    incarnation: int
     key: str
     filter: Filter
 
 
-class TetherUnadvertise(msgspec.Struct, frozen=True, tag="tetherunadv"):
+class TetherUnadvertise(OfPublisher, frozen=True, tag="tetherunadv"):
     """What it advertised under `key` ends."""
 
-    publisher: str
-    incarnation: int
     key: str
 
 
-class TetherPaused(msgspec.Struct, frozen=True, tag="tetherpaused"):
+class TetherPaused(OfAttachment, frozen=True, tag="tetherpaused"):
     """Nothing more is handed over until the receiver has answered."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
 
-
-class TetherDetach(msgspec.Struct, frozen=True, tag="untether"):
+class TetherDetach(OfPublisher, frozen=True, tag="untether"):
     """The publisher is gone, behind all it has published."""
 
-    publisher: str
-    incarnation: int
 
-
-class TetherAttached(msgspec.Struct, frozen=True, tag="tethered"):
+class TetherAttached(OfAttachment, frozen=True, tag="tethered"):
     """What the publisher has published elsewhere is ahead: it may be handed over now."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
 
-
-class TetherSettled(msgspec.Struct, frozen=True, tag="tethersettled"):
+class TetherSettled(OfAttachment, frozen=True, tag="tethersettled"):
     """The client's own advertisement `name` has settled."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
     name: str
 
 
-class TetherHold(msgspec.Struct, frozen=True, tag="tetherhold"):
+class TetherHold(OfAttachment, frozen=True, tag="tetherhold"):
     """Too much of the publisher waits at the sender (or no longer)."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
     hold: bool
 
 
-class TetherRedirect(msgspec.Struct, frozen=True, tag="tetherto"):
+class TetherRedirect(OfAttachment, frozen=True, tag="tetherto"):
     """The publisher is to be attached to broker `target`; the receiver pauses once it has a link
     there. When `target` is the sender, it is to stay and go on."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
     target: str
 
 
-class TetherClosed(msgspec.Struct, frozen=True, tag="tetherclosed"):
+class TetherClosed(OfAttachment, frozen=True, tag="tetherclosed"):
     """The publisher is no longer attached to the sender; `reason` is one that sessions are closed
     with, `target` where it is expected if it was told to move."""
 
-    publisher: str
-    incarnation: int
-    attachment: int
     reason: str
     target: str = ""
 

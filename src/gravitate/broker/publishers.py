@@ -215,14 +215,11 @@ class Publishers:
                 batch.trace_mark = batch.trace_mark or mechanism.mark(batch, context.now)
             for observer in context.observers:
                 observer.on_published(context.broker_id, batch, context.now)
-        topics = publisher.unadvertised(batch)
-        if topics:
-            widened, ended = publisher.widen(topics)
-            for key, filter in widened.items():
-                self.advertise(publisher, key, filter)
-            for key in ended:
-                if key not in widened:
-                    self._unadvertise(publisher, key)
+        widened, ended = publisher.widened(batch)
+        for key, filter in widened.items():
+            self.advertise(publisher, key, filter)
+        for key in ended:
+            self._unadvertise(publisher, key)
         if not publisher.unsettled_advertisements and not publisher.held:
             self._dispatch.route(batch, None)
             return

@@ -25,7 +25,7 @@ from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
 if TYPE_CHECKING:
-    from gravitate.broker.tethers import Tether
+    from gravitate.broker.tether import Tether
 
 FOR_CLIENT = "topic:"
 """Begins the keys of what is advertised for a client: a topic, or a prefix of several."""
@@ -125,17 +125,20 @@ class Publisher:
                     unknown.append(topic)
         return unknown
 
-    def widen(self, topics: list[str]) -> tuple[dict[str, Filter], list[str]]:
-        """Advertise for the client so that `topics` are included: what to say, what to end.
-
-        What is advertised already may have been brought along from another broker."""
+    def widened(self, batch: Batch) -> tuple[dict[str, Filter], list[str]]:
+        """What is to be advertised for the client so that a batch is included, by key, and the
+        keys of what is to end. What there is may have been brought along from another broker."""
+        topics = self.unadvertised(batch)
+        if not topics:
+            return {}, []
         known = [name for name in self.advertisements if name.startswith(FOR_CLIENT)]
         some = [name.removeprefix(FOR_CLIENT) for name in known] + topics
         if len(some) <= self._options.advertise_topics_max and not any(map(_is_prefix, some)):
             return {f"{FOR_CLIENT}{topic}": topic_is(topic) for topic in topics}, []
         prefix = common_levels(some)
         filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
-        return {f"{FOR_CLIENT}{prefix}/#": filter}, known
+        wide = f"{FOR_CLIENT}{prefix}/#"
+        return {wide: filter}, [name for name in known if name != wide]
 
     def at_rest(self) -> bool:
         """Whether all that was published is accepted and on its way, and all that was advertised

@@ -22,13 +22,9 @@ ahead of what the client may publish when it comes back.
 
 from __future__ import annotations
 
-import enum
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
-
-import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
@@ -60,6 +56,7 @@ from gravitate.broker.messages import (
 from gravitate.broker.publishers import Publishers
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
+from gravitate.broker.tether import Command, State, Tether
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered import Tethered, TetheredPublishers
 from gravitate.model.events import Batch
@@ -67,49 +64,6 @@ from gravitate.model.filters import Filter
 
 ARRIVE_S_MAX: Final = 10.0
 """How long attaching a publisher elsewhere may take; less than its former broker waits."""
-
-Command = Batch | TetherAdvertise | TetherUnadvertise | TetherDetach
-"""What is handed over in order, once."""
-
-
-class State(enum.Enum):
-    ATTACHED = "attached"
-    PAUSED = "paused"
-    ATTACHING = "attaching"
-    WITHDRAWN = "withdrawn"
-
-
-class Tether:
-    """The origin's end: one client of this broker as a publisher."""
-
-    __slots__ = (
-        "advertised", "attachment", "broker", "destination", "former", "held", "incarnation",
-        "kept", "kept_events", "number", "publisher", "sent", "session", "state",
-    )  # fmt: skip
-
-    def __init__(self, session: Session, broker: str, number: int) -> None:
-        self.publisher = session.id
-        self.incarnation = session.incarnation
-        self.attachment = session.attachment
-        self.number = number
-        self.session: Session | None = session
-        """None: the client is gone, and the tether ends when all has been taken."""
-        self.state = State.ATTACHED
-        self.broker = broker
-        """Where the publisher is attached, or is being attached."""
-        self.former = ""
-        """Where it goes back to when that does not succeed."""
-        self.destination = ""
-        """Where it has been told to go."""
-        self.advertised: dict[str, Filter] = dict(session.advertisements)
-        """By key, as of the last command that was taken."""
-        self.sent: deque[Command] = deque()
-        """Handed over and not acknowledged."""
-        self.kept: deque[Command] = deque()
-        """Not handed over yet."""
-        self.kept_events = 0
-        self.held = False
-        """The other broker has too much of it waiting."""
 
 
 class Tethers:
@@ -144,11 +98,7 @@ class Tethers:
 
     def peers(self) -> set[str]:
         """Brokers that a link is needed to."""
-        return {
-            peer
-            for tether in self._by_publisher.values()
-            for peer in (tether.broker, tether.former, tether.destination)
-        }
+        return {peer for tether in self._by_publisher.values() for peer in tether.places()}
 
     # What the client does ------------------------------------------------------------------
 
@@ -164,18 +114,8 @@ class Tethers:
         tether = self._by_publisher.get((session.id, session.incarnation))
         if tether is None:
             return False
-        session.tether, tether.session = tether, session
-        session.attachment = tether.attachment
-        finishing = any(type(command) is TetherDetach for command in tether.sent)
-        advertised = dict(tether.advertised)
-        commands = [c for c in (*tether.sent, *tether.kept) if type(c) is not TetherDetach]
-        for command in commands:
-            _apply(advertised, command)
-        tether.kept = deque(c for c in tether.kept if type(c) is not TetherDetach)
-        tether.sent = deque(c for c in tether.sent if type(c) is not TetherDetach)
-        # As if its former session had ended what it advertised.
-        for key in advertised:
-            tether.kept.append(TetherUnadvertise(tether.publisher, tether.incarnation, key))
+        finishing = tether.is_finishing()
+        tether.come_back(session)
         if finishing:
             self._attach(tether, self._context.broker_id)
         session.say(Attached(session.id))
@@ -187,33 +127,30 @@ class Tethers:
         if session.advertisements.get(key) not in (None, filter):
             session.advertisement_ended()
         session.advertisements[key] = filter
-        self._pass(tether, TetherAdvertise(tether.publisher, tether.incarnation, key, filter))
+        self._pass(tether, TetherAdvertise(*tether.key, key, filter))
 
     def withdraw(self, tether: Tether, key: str) -> None:
         session = tether.session
         assert session is not None
         if session.advertisements.pop(key, None) is not None:
             session.advertisement_ended()
-            self._pass(tether, TetherUnadvertise(tether.publisher, tether.incarnation, key))
+            self._pass(tether, TetherUnadvertise(*tether.key, key))
 
     def publish(self, tether: Tether, batch: Batch) -> None:
         session = tether.session
         assert session is not None
-        topics = session.unadvertised(batch)
-        if topics:
-            widened, ended = session.widen(topics)
-            for key, filter in widened.items():
-                self.advertise(tether, key, filter)
-            for key in ended:
-                if key not in widened:
-                    self.withdraw(tether, key)
+        widened, ended = session.widened(batch)
+        for key, filter in widened.items():
+            self.advertise(tether, key, filter)
+        for key in ended:
+            self.withdraw(tether, key)
         batch.tether = self._context.broker_id
         self._pass(tether, batch)
 
     def close(self, tether: Tether) -> None:
         """The client is gone: the publisher ends behind what it has published."""
         tether.session = None
-        self._pass(tether, TetherDetach(tether.publisher, tether.incarnation))
+        self._pass(tether, TetherDetach(*tether.key))
 
     # Handing over --------------------------------------------------------------------------
 
@@ -221,9 +158,8 @@ class Tethers:
         if tether.state is State.ATTACHED:
             self._hand_over(tether, command)
             return
-        tether.kept.append(command)
+        tether.keep(command)
         if type(command) is Batch:
-            tether.kept_events += len(command)
             self._update_reading(tether)
 
     def _hand_over(self, tether: Tether, command: Command) -> None:
@@ -262,25 +198,15 @@ class Tethers:
             self._note_taken(tether, command)
 
     def _note_taken(self, tether: Tether, command: Command) -> None:
-        _apply(tether.advertised, command)
+        tether.note_taken(command)
         if type(command) is TetherDetach:
             self._end(tether)
 
     def _resume(self, tether: Tether) -> None:
         tether.state = State.ATTACHED
         while tether.kept and tether.state is State.ATTACHED:
-            command = tether.kept.popleft()
-            if type(command) is Batch:
-                tether.kept_events -= len(command)
-            self._hand_over(tether, command)
+            self._hand_over(tether, tether.next_kept())
         self._update_reading(tether)
-
-    def _take_back(self, tether: Tether) -> None:
-        """What was handed over and not taken will be handed over again; as copies, for the first
-        may still be acknowledged by a broker that had no use for it any more."""
-        tether.kept.extendleft(msgspec.structs.replace(c) for c in reversed(tether.sent))
-        tether.kept_events += sum(len(c) for c in tether.sent if isinstance(c, Batch))
-        tether.sent.clear()
 
     def _update_reading(self, tether: Tether) -> None:
         if tether.session is not None:
@@ -289,9 +215,9 @@ class Tethers:
     # Being attached elsewhere --------------------------------------------------------------
 
     def _attach(self, tether: Tether, broker: str, former: str = "") -> None:
-        self._take_back(tether)
-        self._withdrawn.pop((tether.publisher, tether.incarnation), None)
-        left = {tether.broker, tether.former, tether.destination}
+        tether.take_back()
+        self._withdrawn.pop(tether.key, None)
+        left = tether.places()
         tether.state = State.ATTACHING
         tether.broker, tether.former, tether.destination = broker, former, ""
         tether.attachment += 1
@@ -307,7 +233,7 @@ class Tethers:
         self._update_reading(tether)
 
     def _say_attach(self, tether: Tether) -> None:
-        about = (tether.publisher, tether.incarnation, tether.attachment)
+        about = (*tether.key, tether.attachment)
         self._say(tether.broker, TetherAttach(*about, dict(tether.advertised)))
 
     def _say(self, broker: str, message: FromTether) -> None:
@@ -325,18 +251,18 @@ class Tethers:
         """It could not be attached where it was to go."""
         here, former = self._context.broker_id, tether.former
         if self._links.is_up(tether.broker):
-            self._say(tether.broker, TetherDetach(tether.publisher, tether.incarnation))
+            self._say(tether.broker, TetherDetach(*tether.key))
         self._attach(tether, former if former and self._links.is_up(former) else here)
 
     def _pause(self, tether: Tether) -> None:
         tether.state = State.PAUSED
-        about = (tether.publisher, tether.incarnation, tether.attachment)
+        about = (*tether.key, tether.attachment)
         self._say(tether.broker, TetherPaused(*about))
 
     def _end(self, tether: Tether) -> None:
-        del self._by_publisher[tether.publisher, tether.incarnation]
-        self._withdrawn.pop((tether.publisher, tether.incarnation), None)
-        for peer in {tether.broker, tether.former, tether.destination}:
+        del self._by_publisher[tether.key]
+        self._withdrawn.pop(tether.key, None)
+        for peer in tether.places():
             self._links.review(peer)
 
     # What the broker it is attached to says ------------------------------------------------
@@ -372,7 +298,7 @@ class Tethers:
             self._links.review(left)
             if tether.state is State.PAUSED:
                 self._resume(tether)
-        elif tether.state is State.ATTACHED and not _finishing(tether):
+        elif tether.state is State.ATTACHED and not tether.is_finishing():
             tether.destination = target
             if target != self._context.broker_id:
                 self._links.want(target)
@@ -383,17 +309,17 @@ class Tethers:
         if reason == MOVED and tether.state is State.PAUSED:
             # It had been told of the pause, so it has taken all that was ahead of it.
             while tether.sent:
-                _apply(tether.advertised, tether.sent.popleft())
+                tether.note_taken(tether.sent.popleft())
             self._attach(tether, target, tether.broker)
         elif reason == STOPPING and tether.state is State.ATTACHING:
             self._go_back(tether)
         elif reason == STOPPING:
             tether.state = State.WITHDRAWN
-            self._withdrawn[tether.publisher, tether.incarnation] = tether
-            self._take_back(tether)
+            self._withdrawn[tether.key] = tether
+            tether.take_back()
             self._update_reading(tether)
             self._check_withdrawn(tether)
-        elif reason == ENDED and _finishing(tether):
+        elif reason == ENDED and tether.is_finishing():
             while tether.sent:
                 self._note_taken(tether, tether.sent.popleft())
         elif reason == TAKEN_OVER:
@@ -410,13 +336,10 @@ class Tethers:
             self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: Tether) -> None:
-        known = self._router.advertised_by(tether.publisher, tether.incarnation)
+        known = self._router.advertised_by(*tether.key)
         if all(entry.last_hop is None for entry in known):
             # All that it published there is ahead: what it advertised is advertised anew.
-            about = (tether.publisher, tether.incarnation)
-            again = [TetherAdvertise(*about, key, what) for key, what in tether.advertised.items()]
-            tether.kept.extendleft(reversed(again))
-            tether.advertised.clear()
+            tether.advertise_anew()
             self._go_home(tether)
 
     # What becomes of links -----------------------------------------------------------------
@@ -455,16 +378,3 @@ class Tethers:
                 continue
             if tether.state is State.ATTACHING and tether.broker != here:
                 self._go_back(tether)
-
-
-def _apply(advertised: dict[str, Filter], command: Command) -> None:
-    """What is advertised after a command has been taken."""
-    if isinstance(command, TetherAdvertise):
-        advertised[command.key] = command.filter
-    elif isinstance(command, TetherUnadvertise):
-        advertised.pop(command.key, None)
-
-
-def _finishing(tether: Tether) -> bool:
-    """Whether the end of the publisher has been handed over."""
-    return bool(tether.sent) and type(tether.sent[-1]) is TetherDetach

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,8 @@ from typing import Any
 import msgspec
 
 from gravitate.broker.core import Broker
-from gravitate.broker.links import Role
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import LEASE_S
-from gravitate.broker.tethers import State as TetherState
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
 from gravitate.model.moves import Rationale, RelocatePublisher
@@ -40,6 +38,7 @@ from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
 from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.oracle import ScanOracle
+from gravitate.simulate.checkers.rest import departing, unfinished
 from gravitate.simulate.checkers.tables import check_tables
 from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
@@ -169,7 +168,7 @@ class RandomWorld:
             world.run(world.now + PHASE_S)
             self._heal()
             settle(world)
-            if any(self._departing()):
+            if any(departing(self.world)):
                 # Clients that left for good when they were told to go elsewhere.
                 world.run(world.now + LEASE_S)
                 settle(world)
@@ -375,62 +374,10 @@ class RandomWorld:
         self.deliveries.check_quiet(world.now)
         for sentence in self.entries.missing():
             violations.add("unpublished", world.now, sentence)
-        for sentence in self._unfinished():
+        for sentence in unfinished(world, self.clients):
             violations.add("unfinished", world.now, sentence)
         for sentence in check_tables(world):
             violations.add("tables", world.now, sentence)
-
-    def _unfinished(self) -> Iterator[str]:
-        yield from self._departing()
-        for client in self.clients:
-            yield from client.violations
-            client.violations.clear()
-            if client.wants_connection and client.connection is None:
-                yield f"{client.id} is not connected to {client.broker}"
-            if client.connection is None:
-                continue
-            if client.paused is not None or client.came_from:
-                yield f"{client.id} is still on its way to {client.broker}"
-            if client.unaccepted:
-                yield f"{client.id} has {len(client.unaccepted)} publications not accepted"
-            for name in client.subscriptions.keys() - client.connection.settled:
-                yield f"{client.id} at {client.broker}: subscription {name} has not settled"
-        for host in self.world.hosts.values():
-            if isinstance(host.broker, Broker):
-                for mechanism in host.broker.mechanisms:
-                    if not mechanism.is_idle():
-                        yield f"{host.id}: {mechanism.name} still has something under way"
-                yield from self._unfinished_tethers(host.id, host.broker)
-                for link in host.broker.links:
-                    if len(link.tail):
-                        yield f"{host.id} has {len(link.tail)} messages for {link.peer}"
-
-    def _departing(self) -> Iterator[str]:
-        for host in self.world.hosts.values():
-            if isinstance(host.broker, Broker):
-                for publisher in host.broker.publishers.departing:
-                    yield f"{host.id} still waits for {publisher} to be elsewhere"
-
-    def _unfinished_tethers(self, here: str, broker: Broker) -> Iterator[str]:
-        for tether in broker.tethers:
-            if tether.state is not TetherState.ATTACHED or tether.sent or tether.kept:
-                yield (
-                    f"{here} has not handed over {tether.publisher} to {tether.broker}: "
-                    f"{tether.state.value}, {len(tether.sent)} sent, {len(tether.kept)} kept"
-                )
-            if tether.session is None:
-                yield f"{here} still has the tether of {tether.publisher}, which is gone"
-        for publisher in broker.tethered:
-            origin = self.world.hosts[publisher.origin].broker
-            if isinstance(origin, Broker) and not any(
-                (tether.publisher, tether.incarnation, tether.attachment, tether.broker)
-                == (publisher.id, publisher.incarnation, publisher.attachment, here)
-                for tether in origin.tethers
-            ):
-                yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
-        for link in broker.links:
-            if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
-                yield f"{here} keeps a link to {link.peer} for no tether"
 
 
 def _network(generator: random.Random) -> Network:

@@ -1,0 +1,86 @@
+"""What may be left of anything once a world is quiet: nothing that is owed or under way.
+
+Clients are connected, their publications accepted, their subscriptions settled; publishers have
+arrived, tethers have handed over all they had, links have been read to the end, mechanisms are
+idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gravitate.broker.core import Broker
+from gravitate.broker.links import Role
+from gravitate.broker.tether import State
+from gravitate.simulate.clients import Client
+from gravitate.simulate.world import World
+
+
+def unfinished(world: World, clients: Iterable[Client]) -> Iterator[str]:
+    """What is not at rest, in sentences; what clients complained of is told once."""
+    yield from departing(world)
+    for client in clients:
+        yield from _of_client(client)
+    brokers = _brokers(world)
+    for here, broker in brokers.items():
+        yield from _of_broker(here, broker)
+        yield from _of_tethers(here, broker, brokers)
+
+
+def departing(world: World) -> Iterator[str]:
+    """Publishers that have been sent away and have not arrived."""
+    for here, broker in _brokers(world).items():
+        for publisher in broker.publishers.departing:
+            yield f"{here} still waits for {publisher} to be elsewhere"
+
+
+def _brokers(world: World) -> dict[str, Broker]:
+    return {
+        host.id: host.broker for host in world.hosts.values() if isinstance(host.broker, Broker)
+    }
+
+
+def _of_client(client: Client) -> Iterator[str]:
+    yield from client.violations
+    client.violations.clear()
+    if client.wants_connection and client.connection is None:
+        yield f"{client.id} is not connected to {client.broker}"
+    if client.connection is None:
+        return
+    if client.paused is not None or client.came_from:
+        yield f"{client.id} is still on its way to {client.broker}"
+    if client.unaccepted:
+        yield f"{client.id} has {len(client.unaccepted)} publications not accepted"
+    for name in client.subscriptions.keys() - client.connection.settled:
+        yield f"{client.id} at {client.broker}: subscription {name} has not settled"
+
+
+def _of_broker(here: str, broker: Broker) -> Iterator[str]:
+    for mechanism in broker.mechanisms:
+        if not mechanism.is_idle():
+            yield f"{here}: {mechanism.name} still has something under way"
+    for link in broker.links:
+        if len(link.tail):
+            yield f"{here} has {len(link.tail)} messages for {link.peer}"
+
+
+def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterator[str]:
+    for tether in broker.tethers:
+        if tether.state is not State.ATTACHED or tether.sent or tether.kept:
+            yield (
+                f"{here} has not handed over {tether.publisher} to {tether.broker}: "
+                f"{tether.state.value}, {len(tether.sent)} sent, {len(tether.kept)} kept"
+            )
+        if tether.session is None:
+            yield f"{here} still has the tether of {tether.publisher}, which is gone"
+    for publisher in broker.tethered:
+        origin = brokers.get(publisher.origin)
+        if origin is not None and not any(
+            (*tether.key, tether.attachment, tether.broker)
+            == (publisher.id, publisher.incarnation, publisher.attachment, here)
+            for tether in origin.tethers
+        ):
+            yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
+    for link in broker.links:
+        if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
+            yield f"{here} keeps a link to {link.peer} for no tether"
