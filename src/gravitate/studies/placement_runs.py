@@ -31,6 +31,10 @@ LATENCY_MS: Final = (5.0, 60.0)
 """One way, drawn for each link: the spread of PlanetLab's nearer pairs."""
 SERVICE: Final = ServiceTimes(input_ms=0.2, event_ms=0.3)
 """What a broker takes for an input and an event; brokers stay far from their limits."""
+X_QUICK: Final = (1, 4, 16)
+"""Numbers of brokers with subscribers, in the quick study."""
+X_THRESHOLDS: Final = 16
+"""The same where thresholds are studied."""
 MEASURED_SHARE: Final = 0.3
 """The last part of a run, over which figures are taken."""
 
@@ -98,22 +102,21 @@ class Seen(msgspec.Struct, frozen=True):
 def simulate(setting: Setting) -> Seen:
     """Play the run; the same setting, the same figures."""
     script = script_of(setting)
-    ending = Ending()
-    moves, traffic = MovesSeen(), Traffic()
+    whole, ending, moves = Traffic(), Traffic(counting=False), MovesSeen()
     result = run_scenario(
         script,
-        observers=[ending, moves, traffic],
+        observers=[whole, ending, moves],
         progress=lambda share: ending.begin() if share >= 1.0 - MEASURED_SHARE else None,
     )
     seconds = script.duration_s * MEASURED_SHARE
     brokers = len(script.network.brokers)
     return Seen(
         setting=setting,
-        message_rate=(ending.events_in + ending.others_in) / brokers / seconds,
+        message_rate=ending.messages_in() / brokers / seconds,
         input_utilisation=ending.busy_s() / brokers / seconds,
         delay_ms=1000 * ending.delay_s / max(ending.deliveries, 1),
         hops=ending.hops / max(ending.deliveries, 1),
-        overhead=traffic.sent / max(traffic.sent + traffic.events_in, 1),
+        overhead=whole.mechanisms_in / max(whole.messages_in(), 1),
         moves=len(moves.done),
         deliveries=result.delivered,
         violations=len(result.violations) + result.missing + result.duplicates,
@@ -144,17 +147,20 @@ def script_of(setting: Setting) -> Script:
     )
 
 
-class Ending(Observer):
-    """Counts messages, delays and hops from the moment it is told to."""
+class Traffic(Observer):
+    """Counts messages, delays and hops; later ones only, if it is to begin later."""
 
-    def __init__(self) -> None:
-        self._counting = False
-        self.events_in = self.others_in = 0
+    def __init__(self, counting: bool = True) -> None:
+        self._counting = counting
+        self.events_in = self.mechanisms_in = 0
         self.deliveries = self.hops = 0
         self.delay_s = 0.0
 
     def begin(self) -> None:
         self._counting = True
+
+    def messages_in(self) -> int:
+        return self.events_in + self.mechanisms_in
 
     def busy_s(self) -> float:
         """How long brokers took for the events that came in."""
@@ -182,27 +188,4 @@ class Ending(Observer):
         self, broker: str, peer: str, mechanism: str, size_bytes: int, now: float
     ) -> None:
         if self._counting:
-            self.others_in += 1
-
-
-class Traffic(Observer):
-    """Counts messages over the whole run."""
-
-    def __init__(self) -> None:
-        self.sent = self.events_in = 0
-
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
-        self.events_in += len(batch)
-
-    def on_mechanism_sent(
-        self, broker: str, peer: str, mechanism: str, size_bytes: int, now: float
-    ) -> None:
-        self.sent += 1
+            self.mechanisms_in += 1
