@@ -43,7 +43,7 @@ def list_edges(masks: Any, edge_leaf: Any, edge_group: Any) -> None:
         for word in range(masks.shape[1]):
             left = masks[group, word]
             while left != 0:
-                edge_leaf[edge] = word * 64 + np.int64(trailing_zeros(left))
+                edge_leaf[edge] = word * 64 + int(trailing_zeros(left))
                 edge_group[edge] = group
                 left &= left - np.uint64(1)
                 edge += 1

@@ -65,7 +65,7 @@ def _cheapest(
     for word in range(len(candidates)):
         left = candidates[word] & is_open[word]
         while left != 0:
-            leaf = np.int64(word * 64) + np.int64(trailing_zeros(left))
+            leaf = word * 64 + int(trailing_zeros(left))
             left &= left - ONE
             relative = load[leaf] / fair[leaf]
             if relative < best_load:
@@ -78,7 +78,7 @@ def _cheapest(
     for word in range(len(candidates)):
         left = candidates[word] & is_open[word]
         while left != 0:
-            leaf = np.int64(word * 64) + np.int64(trailing_zeros(left))
+            leaf = word * 64 + int(trailing_zeros(left))
             left &= left - ONE
             enough = best_cost * (1.0 + EQUAL)
             broker = leaves[leaf]
@@ -100,7 +100,7 @@ def least_loaded(candidates: Any, fair: Any, load: Any) -> Any:
     for word in range(len(candidates)):
         left = candidates[word]
         while left != 0:
-            leaf = np.int64(word * 64) + np.int64(trailing_zeros(left))
+            leaf = word * 64 + int(trailing_zeros(left))
             left &= left - ONE
             relative = (load[leaf] + 1) / fair[leaf] if fair[leaf] > 0.0 else np.inf
             if best == NOBODY or relative < best_load:

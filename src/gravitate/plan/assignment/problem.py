@@ -102,7 +102,7 @@ class Problem(msgspec.Struct, frozen=True, eq=False):
     @property
     def dimensions(self) -> int:
         """Of the event space."""
-        return self.interests.shape[2]
+        return int(self.interests.shape[2])
 
     def leaf_capacities(self, factor: float) -> Longs:
         """How many subscribers each leaf may have for a load balance factor."""
@@ -262,7 +262,7 @@ def _parents(parent: ArrayLike | None, count: int) -> Ints:
 
 def _top_down(parent: Ints) -> Ints:
     children: list[list[int]] = [[] for _ in parent]
-    order = []
+    order: list[int] = []
     for broker, above in enumerate(parent.tolist()):
         (order if above == PUBLISHER else children[above]).append(broker)
     for broker in order:

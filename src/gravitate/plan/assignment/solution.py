@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gravitate.errors import InputError
 from gravitate.plan.assignment import filter_kernels as kernels
@@ -236,9 +236,11 @@ def _load(problem: Problem, solution: Solution) -> list[Violation]:
     return found
 
 
-def _by_broker(problem: Problem, solution: Solution, wrong: Floats) -> list[tuple[int, Longs]]:
+def _by_broker(
+    problem: Problem, solution: Solution, is_wrong: NDArray[np.bool_]
+) -> list[tuple[int, Longs]]:
     """The subscribers that are marked, by broker."""
-    marked = np.flatnonzero(wrong)
+    marked = np.flatnonzero(is_wrong)
     brokers = problem.network.leaves[solution.leaf[marked]]
     return [(int(broker), marked[brokers == broker]) for broker in np.unique(brokers)]
 

@@ -29,14 +29,14 @@ def union_volume(boxes: ArrayLike) -> float:
 
 def added_volume(boxes: ArrayLike, box: ArrayLike) -> float:
     """The volume that `box` has outside the union of `boxes`."""
-    found, added = _boxes(boxes), _boxes([box])
+    found, added = _boxes(boxes), _boxes(np.asarray(box, dtype=np.float64)[None])
     _require_same_space(found, added)
     return float(kernels.added_volume(found, len(found), added[0], np.empty_like(found)))
 
 
 def holds(boxes: ArrayLike, box: ArrayLike) -> bool:
     """Whether every point of `box` lies in one of `boxes`; compares only, so rounding is none."""
-    found, held = _boxes(boxes), _boxes([box])
+    found, held = _boxes(boxes), _boxes(np.asarray(box, dtype=np.float64)[None])
     _require_same_space(found, held)
     return bool(kernels.holds(found, held[0]))
 
