@@ -20,6 +20,8 @@ from gravitate.plan.assignment.volume_kernels import added_volume, holds, is_wit
 
 HELD = -1
 """Instead of a place: a box of the filter has it all."""
+BY_NONE = -1
+"""Instead of a place: no box of the filter has it all."""
 
 
 @kernel
@@ -153,3 +155,31 @@ def interests_held(
         broker = leaves[leaf[subscriber]]
         own = boxes[first[broker] : first[broker + 1]]
         is_held[subscriber] = holds(own, interests[subscriber])
+
+
+@kernel
+def first_holders(filter: Any, boxes: Any, holder: Any) -> None:
+    """For each box the first of the filter's that has all of it, or `BY_NONE`."""
+    for number in range(len(boxes)):
+        holder[number] = BY_NONE
+        for place in range(len(filter)):
+            if is_within(boxes[number], filter[place]):
+                holder[number] = place
+                break
+
+
+@kernel
+def mark_outermost(boxes: Any, is_outermost: Any) -> None:
+    """Which boxes lie within none before them; boxes come by their width, the widest first, so
+    none lies within a later one. Each box is compared with those marked only."""
+    marked = np.empty(len(boxes), dtype=np.int64)
+    count = 0
+    for number in range(len(boxes)):
+        is_outermost[number] = True
+        for position in range(count):
+            if is_within(boxes[number], boxes[marked[position]]):
+                is_outermost[number] = False
+                break
+        if is_outermost[number]:
+            marked[count] = number
+            count += 1
