@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.assignment.problems import drawn, problems
 from tests.plan.assignment.test_volume import boxes_of
@@ -31,7 +31,6 @@ def is_within(box: Floats, outer: Floats) -> bool:
     return bool((box[0] >= outer[0]).all() and (box[1] <= outer[1]).all())
 
 
-@settings(max_examples=80, deadline=None)
 @given(problems(), st.integers(0, 2), st.booleans())
 def test_adjusted_filters_are_valid(problem: Problem, seed: int, is_grown: bool) -> None:
     first = gr_star(problem, seed)
@@ -49,7 +48,6 @@ def test_adjusting_leaves_does_not_cost_more_than_the_filters_there_were() -> No
     assert measures(problem, found).bandwidth < measures(problem, first).bandwidth
 
 
-@settings(max_examples=80, deadline=None)
 @given(boxes_of(2, 6, 1), st.integers(1, 3))
 def test_a_small_filter_is_between_the_best_and_one_box(boxes: Floats, complexity: int) -> None:
     found = small_filter(boxes, complexity, np.random.default_rng(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from tests.plan.assignment.problems import drawn, problems
 
 from gravitate.errors import InputError
@@ -22,7 +22,6 @@ IGNORED = {
 """What an algorithm does not look at, or cannot always hold."""
 
 
-@settings(max_examples=30, deadline=None)
 @given(problems())
 def test_whatever_is_broken_is_what_an_algorithm_ignores(problem: Problem) -> None:
     assert set(IGNORED) == set(ALGORITHMS)

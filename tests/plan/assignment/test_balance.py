@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.assignment.problems import drawn, problems
 
@@ -20,7 +20,6 @@ from gravitate.plan.assignment.problem import (
 from gravitate.plan.assignment.solution import load_factors, loads_of, measures, violations
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems(subscribers_max=6, brokers_max=5))
 def test_no_assignment_is_balanced_better(problem: Problem) -> None:
     lists = candidate_lists(problem.reach.candidates, len(problem.network.leaves))
@@ -40,7 +39,6 @@ def test_no_assignment_is_balanced_better(problem: Problem) -> None:
 masks = st.lists(st.integers(1, 31), min_size=1, max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
 @given(masks, st.lists(st.integers(0, 3), min_size=5, max_size=5), st.floats(0.5, 4.0), st.data())
 def test_a_spread_serves_everybody_within_the_factor(
     sets: list[int], weights: list[int], at_least: float, data: st.DataObject

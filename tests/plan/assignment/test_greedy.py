@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.assignment.literal_greedy import LiteralGreedy
 from tests.plan.assignment.problems import drawn, problems
@@ -34,7 +34,6 @@ def kinds(problem: Problem, solution: Solution) -> set[str]:
     return {violation.kind for violation in violations(problem, solution)}
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems(), st.integers(0, 3), st.booleans(), st.sampled_from((1, 4)))
 def test_the_kernels_do_what_the_paper_says(
     problem: Problem, seed: int, fewest_first: bool, steps: int
@@ -48,7 +47,6 @@ def test_the_kernels_do_what_the_paper_says(
         assert sorted(own) == sorted([list(low), list(high)] for low, high in expected)
 
 
-@settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 3))
 def test_filters_nest_and_latencies_hold_whatever_the_load(problem: Problem, seed: int) -> None:
     for algorithm in (gr, gr_star):
@@ -58,7 +56,6 @@ def test_filters_nest_and_latencies_hold_whatever_the_load(problem: Problem, see
         assert kinds(problem, other(problem, seed)) <= {"load", "balance", "latency"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 3))
 def test_the_closest_leaf_serves_when_load_is_no_matter(problem: Problem, seed: int) -> None:
     found = closest_without_balance(problem, seed)
@@ -68,7 +65,6 @@ def test_the_closest_leaf_serves_when_load_is_no_matter(problem: Problem, seed: 
         assert leaf == hops.index(min(hops))
 
 
-@settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 3))
 def test_closest_stays_within_the_allowed_load_where_that_is_possible(
     problem: Problem, seed: int

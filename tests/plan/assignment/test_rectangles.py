@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from tests.plan.assignment.problems import drawn
 from tests.plan.assignment.test_volume import boxes_of
 
@@ -19,7 +19,6 @@ from gravitate.plan.assignment.rectangles import (
 )
 
 
-@settings(deadline=None)
 @given(boxes_of(1, 12, 1))
 def test_every_interval_lies_within_one_at_most_four_times_as_long(boxes: Floats) -> None:
     intervals = boxes[:, :, 0]
@@ -36,7 +35,6 @@ def test_every_interval_lies_within_one_at_most_four_times_as_long(boxes: Floats
     assert set(family[:, 1]) <= set(intervals[:, 1])
 
 
-@settings(deadline=None)
 @given(boxes_of(2, 8, 1), boxes_of(1, 4, 1), boxes_of(1, 4, 1))
 def test_products_shrink_to_the_interests_within(
     interests: Floats, across: Floats, upward: Floats

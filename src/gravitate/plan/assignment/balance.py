@@ -18,17 +18,13 @@ decides. Filters are those that Gr would grow.
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 import numpy as np
 
 from gravitate.plan.assignment import flow_kernels as kernels
 from gravitate.plan.assignment.greedy import arrival, with_grown_filters
-from gravitate.plan.assignment.problem import Floats, Ints, Longs, Problem, Words
+from gravitate.plan.assignment.problem import Floats, Ints, Longs, Problem, Words, whole
 from gravitate.plan.assignment.solution import Solution
-
-_ROUNDING: Final = 1e-9
 
 
 class Groups(msgspec.Struct, frozen=True, eq=False):
@@ -85,7 +81,7 @@ def balanced(masks: Words, sizes: Longs, capacity: Floats, at_least: float = 0.0
     carried = np.zeros(len(edge_leaf), dtype=np.int64)
     need = sizes.astype(np.int64)
     factor = max(at_least, 1.0 if total else 0.0)
-    allowed = _allowed(fair, factor)
+    allowed = whole(factor * fair)
     spare = allowed.copy()
     leaf_level = np.empty(len(fair), dtype=np.int32)
     group_level = np.empty(len(masks), dtype=np.int32)
@@ -109,7 +105,7 @@ def balanced(masks: Words, sizes: Longs, capacity: Floats, at_least: float = 0.0
         more = allowed.copy()
         if fair[short].sum() > 0.0:
             factor = _least_factor(fair[short], crowd, factor)
-            more = np.maximum(more, _allowed(fair, factor))
+            more = np.maximum(more, whole(factor * fair))
         else:
             factor = np.inf
             more[short] = total
@@ -138,14 +134,10 @@ def leaves_of(groups: Groups, spread: Spread, order: Longs) -> Ints:
     return leaf
 
 
-def _allowed(fair: Floats, factor: float) -> Longs:
-    return np.floor(factor * fair * (1 + _ROUNDING) + _ROUNDING).astype(np.int64)
-
-
 def _least_factor(fair: Floats, crowd: int, above: float) -> float:
     """The least factor from `above` with which leaves have room for a crowd."""
     factor = max(above, crowd / float(fair.sum()))
-    while _allowed(fair, factor).sum() < crowd:
+    while whole(factor * fair).sum() < crowd:
         shares = fair[fair > 0]
-        factor = float(((_allowed(shares, factor) + 1) / shares).min())
+        factor = float(((whole(factor * shares) + 1) / shares).min())
     return factor

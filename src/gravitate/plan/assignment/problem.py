@@ -106,8 +106,12 @@ class Problem(msgspec.Struct, frozen=True, eq=False):
 
     def leaf_capacities(self, factor: float) -> Longs:
         """How many subscribers each leaf may have for a load balance factor."""
-        fair = factor * self.network.capacity * len(self)
-        return np.floor(fair * (1 + _ROUNDING) + _ROUNDING).astype(np.int64)
+        return whole(factor * self.network.capacity * len(self))
+
+
+def whole(subscribers: Floats) -> Longs:
+    """How many whole subscribers fit; a rounding below a whole number counts as that number."""
+    return np.floor(subscribers * (1 + _ROUNDING) + _ROUNDING).astype(np.int64)
 
 
 def network_of(
