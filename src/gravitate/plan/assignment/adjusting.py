@@ -72,7 +72,7 @@ def adjusted(
 def small_filter(
     boxes: Floats,
     complexity: int,
-    random: np.random.Generator,
+    rng: np.random.Generator,
     preliminary: Floats | None = None,
     parameters: AdjustParameters = DEFAULTS,
 ) -> Floats:
@@ -82,7 +82,7 @@ def small_filter(
     outer = outermost(boxes)
     if len(outer) <= complexity:
         return outer
-    choices = [_clustered(outer, complexity, random) for _ in range(parameters.starts)]
+    choices = [_clustered(outer, complexity, rng) for _ in range(parameters.starts)]
     if preliminary is not None and len(preliminary) <= complexity:
         tight = tightened(preliminary, outer)
         if tight is not None:
@@ -132,8 +132,8 @@ def outermost(boxes: Floats) -> Floats:
     return np.ascontiguousarray(rows[is_outermost])
 
 
-def _clustered(boxes: Floats, complexity: int, random: np.random.Generator) -> Floats:
-    group = k_means(boxes.reshape(len(boxes), -1), complexity, random)
+def _clustered(boxes: Floats, complexity: int, rng: np.random.Generator) -> Floats:
+    group = k_means(boxes.reshape(len(boxes), -1), complexity, rng)
     return enclosing_boxes(boxes, group, int(group.max()) + 1)
 
 

@@ -31,7 +31,7 @@ DEFAULTS: Final = ClusteringParameters()
 def k_means(
     points: Floats,
     groups: int,
-    random: np.random.Generator,
+    rng: np.random.Generator,
     parameters: ClusteringParameters = DEFAULTS,
 ) -> Ints:
     """A group for each point, numbered from 0; no more groups than there are different points.
@@ -42,7 +42,7 @@ def k_means(
     if len(points) == 0:
         return np.empty(0, dtype=np.int32)
     rows = np.ascontiguousarray(points, dtype=np.float64)
-    draws = random.random(min(groups, len(rows)))
+    draws = rng.random(min(groups, len(rows)))
     group = np.empty(len(rows), dtype=np.int32)
     kernels.k_means(rows, draws, parameters.steps_max, group)
     numbers, found = np.unique(group, return_inverse=True)

@@ -1,6 +1,6 @@
 """Candidate rectangles out of which filters are chosen (FilterGen: paper 4, section 4.1.3).
 
-    rectangles = candidate_rectangles(locations, interests, brokers=100, random=random)
+    rectangles = candidate_rectangles(locations, interests, brokers=100, rng=rng)
 
 1. Subscribers are clustered by place and interest; the box around the interests of a cluster is a
    *super-interest*.
@@ -58,7 +58,7 @@ def candidate_rectangles(
     locations: Floats,
     interests: Floats,
     brokers: int,
-    random: np.random.Generator,
+    rng: np.random.Generator,
     parameters: RectangleParameters = DEFAULTS,
 ) -> Floats:
     """Rectangles for the filters of `brokers` brokers, as boxes in lexical order."""
@@ -70,7 +70,7 @@ def candidate_rectangles(
     if len(interests) == 0:
         return interests
     wanted = parameters.super_interests_per_broker * brokers
-    supers = super_interests(locations, interests, wanted, random, parameters.network_weight)
+    supers = super_interests(locations, interests, wanted, rng, parameters.network_weight)
     families = [
         interval_family(supers[:, :, axis], parameters) for axis in range(interests.shape[2])
     ]
@@ -81,13 +81,13 @@ def super_interests(
     locations: Floats,
     interests: Floats,
     wanted: int,
-    random: np.random.Generator,
+    rng: np.random.Generator,
     network_weight: float = 1.0,
 ) -> Floats:
     """At most `wanted` boxes, each around the interests of subscribers that are alike."""
     corners = interests.reshape(len(interests), -1)
     points = np.concatenate([_scaled(locations) * network_weight, _scaled(corners)], axis=1)
-    group = k_means(points, wanted, random)
+    group = k_means(points, wanted, rng)
     return enclosing_boxes(interests, group, int(group.max()) + 1)
 
 
