@@ -1,0 +1,40 @@
+"""Every assignment algorithm by the name that the paper gives it, behind one signature.
+
+    solution = ALGORITHMS["Gr*"](problem, seed)
+
+A result may break bounds, where an algorithm ignores them or where it could not hold them:
+`solution.violations` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final
+
+from gravitate.errors import InputError
+from gravitate.plan.assignment import greedy
+from gravitate.plan.assignment.balance import balance
+from gravitate.plan.assignment.problem import Problem
+from gravitate.plan.assignment.solution import Solution
+
+Algorithm = Callable[[Problem, int], Solution]
+
+ALGORITHMS: Final = MappingProxyType[str, Algorithm](
+    {
+        "Gr": greedy.gr,
+        "Gr*": greedy.gr_star,
+        "Gr-l": greedy.gr_without_latency,
+        "Closest-b": greedy.closest_without_balance,
+        "Closest": greedy.closest,
+        "Balance": balance,
+    }
+)
+
+
+def solve(name: str, problem: Problem, seed: int = 0) -> Solution:
+    """What the named algorithm makes of a problem."""
+    algorithm = ALGORITHMS.get(name)
+    if algorithm is None:
+        raise InputError(f"algorithm {name!r} is not known: write one of {', '.join(ALGORITHMS)}")
+    return algorithm(problem, seed)
