@@ -27,7 +27,7 @@ from gravitate.config.network import LinkSpec, Network
 from gravitate.errors import FileError, GravitateError
 from gravitate.files import write_json
 from gravitate.model.decoding import UNREADABLE
-from gravitate.model.moves import Move, Rationale, RelocatePublisher
+from gravitate.model.moves import ClientMove, Move, Rationale
 
 Metrics = dict[str, float | None]
 """Every metric of a network by name; None where it does not apply."""
@@ -39,7 +39,7 @@ _NAMED_MAX: Final = 5
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     id: str
     kind: str
-    """What it is about: `publishers`, or `undo`."""
+    """What it is about: `publishers`, `subscribers`, or `undo`."""
     run: str
     """The run whose traffic it was made from."""
     network: str
@@ -146,16 +146,23 @@ def undo_path(path: str | Path) -> Path:
 def undoing(plan: Plan, done: Sequence[Move]) -> Plan:
     """The plan that takes back the moves that were done, the last one first.
 
-    Moves that are not about publishers cannot be taken back yet."""
+    Moves that are not about clients cannot be taken back yet."""
     back = []
     for move in reversed(done):
-        if not isinstance(move, RelocatePublisher):
-            raise GravitateError(f"move '{move.id}' cannot be taken back: it moves no publisher")
+        if not isinstance(move, ClientMove):
+            raise GravitateError(f"move '{move.id}' cannot be taken back: it moves no client")
         why = Rationale(
             f"takes back {move.id}", -move.why.gain, move.why.cost, dict(move.why.figures)
         )
         back.append(
-            RelocatePublisher("", move.publisher, move.target, move.source, why, move.path[::-1])
+            msgspec.structs.replace(
+                move,
+                id="",
+                source=move.target,
+                target=move.source,
+                why=why,
+                path=move.path[::-1],
+            )
         )
     whole = len(done) == len(plan.moves)
     return _identified(
@@ -212,11 +219,11 @@ def _faults(plan: Plan) -> Iterator[str]:
         if move.id in ids:
             yield f"has two moves with the id '{move.id}': give each its own"
         ids.add(move.id)
-        if isinstance(move, RelocatePublisher):
+        if isinstance(move, ClientMove):
             yield from _path_faults(move, near)
 
 
-def _path_faults(move: RelocatePublisher, near: dict[str, set[str]]) -> Iterator[str]:
+def _path_faults(move: ClientMove, near: dict[str, set[str]]) -> Iterator[str]:
     path = move.path
     if len(path) < 2 or (path[0], path[-1]) != (move.source, move.target):
         yield (

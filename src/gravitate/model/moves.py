@@ -38,11 +38,14 @@ class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
 
 
 class ReassignSubscriber(msgspec.Struct, frozen=True, tag="reassign-subscriber"):
+    """`path` are the brokers from `source` to `target`, both included."""
+
     id: str
     subscriber: str
     source: str
     target: str
     why: Rationale
+    path: tuple[str, ...] = ()
 
 
 class OpenLink(msgspec.Struct, frozen=True, tag="open-link"):
@@ -73,5 +76,8 @@ class RemapBrokers(msgspec.Struct, frozen=True, tag="remap-brokers"):
     places: dict[str, int]
     why: Rationale
 
+
+ClientMove = RelocatePublisher | ReassignSubscriber
+"""A client goes from one broker to another, along a path."""
 
 Move = RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers
