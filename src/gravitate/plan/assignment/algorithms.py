@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gravitate.errors import InputError
-from gravitate.plan.assignment import greedy
+from gravitate.plan.assignment import greedy, slp
 from gravitate.plan.assignment.balance import balance
 from gravitate.plan.assignment.problem import Problem
 from gravitate.plan.assignment.solution import Solution
@@ -28,6 +28,8 @@ ALGORITHMS: Final = MappingProxyType[str, Algorithm](
         "Closest-b": greedy.closest_without_balance,
         "Closest": greedy.closest,
         "Balance": balance,
+        "SLP1": lambda problem, seed: slp.slp1(problem, seed).solution,
+        "SLP": lambda problem, seed: slp.slp(problem, seed).solution,
     }
 )
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gravitate.plan.assignment import flow_kernels as kernels
 from gravitate.plan.assignment.greedy import arrival, with_grown_filters
@@ -49,6 +50,9 @@ class Spread(msgspec.Struct, frozen=True, eq=False):
     """Of each edge, ascending within a group."""
     carried: Longs
     """How many go along each edge."""
+    short: NDArray[np.bool_]
+    """The leaves that are too few, when not everybody is served within the factor allowed: those
+    who are left have no others. None of them otherwise."""
 
 
 def grouped(masks: Words) -> Groups:
@@ -63,13 +67,22 @@ def grouped(masks: Words) -> Groups:
     return Groups(np.ascontiguousarray(rows[is_new]), sizes, group)
 
 
-def balanced(masks: Words, sizes: Longs, capacity: Floats, at_least: float = 0.0) -> Spread:
+def balanced(
+    masks: Words,
+    sizes: Longs,
+    capacity: Floats,
+    at_least: float = 0.0,
+    at_most: float = np.inf,
+    total: int | None = None,
+) -> Spread:
     """Everybody to a leaf of their set, with the least load balance factor from `at_least`.
 
     `sizes` says how many subscribers have the set in each row of `masks`; no set may be empty.
-    `capacity` has the fair share of each leaf as a fraction of all subscribers."""
-    total = int(sizes.sum())
-    fair = capacity * total
+    `capacity` has the fair share of each leaf as a fraction of `total`: the number of these
+    subscribers, unless they are a part of all. When a factor above `at_most` would be needed, only
+    those are served who can be with the factor that was reached."""
+    everybody = int(sizes.sum())
+    fair = capacity * (everybody if total is None else total)
     first = np.empty(len(masks) + 1, dtype=np.int64)
     kernels.count_edges(masks, first)
     edge_leaf = np.empty(first[-1], dtype=np.int32)
@@ -80,7 +93,7 @@ def balanced(masks: Words, sizes: Longs, capacity: Floats, at_least: float = 0.0
     np.cumsum(np.bincount(edge_leaf, minlength=len(fair)), out=leaf_first[1:])
     carried = np.zeros(len(edge_leaf), dtype=np.int64)
     need = sizes.astype(np.int64)
-    factor = max(at_least, 1.0 if total else 0.0)
+    factor = max(at_least, 1.0 if everybody and total is None else 0.0)
     allowed = whole(factor * fair)
     spare = allowed.copy()
     leaf_level = np.empty(len(fair), dtype=np.int32)
@@ -98,17 +111,20 @@ def balanced(masks: Words, sizes: Longs, capacity: Floats, at_least: float = 0.0
             leaf_level,
             group_level,
         )
-        if not need.any():
-            return Spread(factor, edge_group, edge_leaf, carried)
         short = leaf_level == kernels.UNSEEN
+        if not need.any():
+            return Spread(factor, edge_group, edge_leaf, carried, np.zeros_like(short))
         crowd = int(sizes[group_level == kernels.UNSEEN].sum())
         more = allowed.copy()
+        before = factor
         if fair[short].sum() > 0.0:
             factor = _least_factor(fair[short], crowd, factor)
             more = np.maximum(more, whole(factor * fair))
         else:
             factor = np.inf
-            more[short] = total
+            more[short] = everybody
+        if factor > at_most:
+            return Spread(before, edge_group, edge_leaf, carried, short)
         spare += more - allowed
         allowed = more
 

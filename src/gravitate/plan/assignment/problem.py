@@ -212,11 +212,15 @@ def latencies_ms(problem: Problem, leaf: Ints) -> Floats:
 
 def all_leaves(problem: Problem) -> Words:
     """Candidates as they would be without bounds on latency."""
-    leaves = len(problem.network.leaves)
-    row = np.zeros(problem.reach.candidates.shape[1], dtype=np.uint64)
-    for leaf in range(leaves):
-        row[leaf // 64] |= np.uint64(1) << np.uint64(leaf % 64)
+    row = leaf_bits(np.ones(len(problem.network.leaves), dtype=np.bool_))
     return np.tile(row, (len(problem), 1))
+
+
+def leaf_bits(is_in: NDArray[np.bool_]) -> Words:
+    """A set of leaves as bits, one row of candidates."""
+    bits = np.zeros(-(-len(is_in) // 64) * 64, dtype=np.bool_)
+    bits[: len(is_in)] = is_in
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def candidate_lists(candidates: Words, leaves: int) -> list[list[int]]:
