@@ -53,7 +53,7 @@ class SearchParameters(msgspec.Struct, frozen=True):
     """Attempts for each box that leaves may have."""
     attempts_min: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """However few boxes there are."""
-    work_max: Annotated[int, msgspec.Meta(ge=1)] = 20_000_000
+    work_max: Annotated[int, msgspec.Meta(ge=1)] = 8_000_000
     """How many subscribers are taken out in all before the search ends."""
     heat: Annotated[float, msgspec.Meta(ge=0.0)] = 0.06
     """The first temperature, in mean volumes of a broker's filter; 0: never anything worse."""
@@ -113,11 +113,13 @@ def _searched(slots: Slots, seed: int, parameters: SearchParameters) -> Solution
     search_kernels.search(
         slots.fixed,
         slots.state,
-        _shares(parameters),
+        shares_of(parameters),
         max(parameters.rounds * boxes, parameters.attempts_min),
         parameters.work_max,
         hot,
         hot / parameters.cooling,
+        0.0,
+        -np.inf,
         parameters.tries,
         parameters.blink,
         random_state(seed, "search"),
@@ -141,7 +143,8 @@ def _rank(problem: Problem, solution: Solution) -> tuple[int, int, float]:
     return broken, int(np.maximum(over, 0).sum()), measures(problem, solution).bandwidth
 
 
-def _shares(parameters: SearchParameters) -> Floats:
+def shares_of(parameters: SearchParameters) -> Floats:
+    """How often each kind of block is taken out, as `search_kernels` has them."""
     shares = [parameters.sides, parameters.boxes, parameters.pairs, parameters.points]
     if sum(shares) > 1.0 + 1e-9:
         raise InputError(f"shares of blocks add up to {sum(shares):g}: write at most 1")
