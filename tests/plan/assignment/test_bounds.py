@@ -86,7 +86,9 @@ def test_counts_of_blocks_add_up() -> None:
     capacity = problem.leaf_capacities(problem.beta_max)
     plan = plan_of(problem.network, capacity, candidates, interests)
     whole = counted(plan, candidates, interests)
-    blocks = [counted(plan, candidates[part], interests[part]) for part in (slice(700), slice(700, None))]
+    blocks = [
+        counted(plan, candidates[part], interests[part]) for part in (slice(700), slice(700, None))
+    ]
     for level, parts in enumerate(zip(*blocks, strict=True)):
         assert (sum(parts) == whole[level]).all()
     assert bound_of(plan, whole) <= lower_bound(problem) + 1e-9

@@ -92,9 +92,7 @@ def test_options_serve_whom_a_rectangle_holds_and_a_child_may_have() -> None:
     # A rectangle that is no option has a smaller one with the same subscribers.
     for child in range(len(level)):
         own = np.flatnonzero([child in some for some in children])
-        held = {
-            tuple(own[_held(box, sample.interests[own])].tolist()): None for box in rectangles
-        }
+        held = {tuple(own[_held(box, sample.interests[own])].tolist()): None for box in rectangles}
         assert (incidence.child == child).sum() == len(held.keys() - {()})
 
 

@@ -76,7 +76,8 @@ def test_who_is_not_covered_is_drawn_more_often() -> None:
     candidates = candidate_lists(problem.reach.candidates, len(level))
     for subscriber in {*before.number.tolist(), *after.number.tolist()}:
         is_covered[subscriber] = any(
-            holds(filters.of(leaf), problem.interests[subscriber]) for leaf in candidates[subscriber]
+            holds(filters.of(leaf), problem.interests[subscriber])
+            for leaf in candidates[subscriber]
         )
     assert is_covered[after.number].mean() < is_covered[before.number].mean()
     population.forget_weights()
@@ -131,9 +132,7 @@ def test_those_who_have_only_leaves_that_are_too_few_get_another_child() -> None
         for leaves, size in zip(candidate_lists(places.masks, 10), places.sizes, strict=True)
         if all(is_short[leaves])
     )
-    stuck = sum(
-        all(is_short[own]) for own in candidate_lists(problem.reach.candidates, len(level))
-    )
+    stuck = sum(all(is_short[own]) for own in candidate_lists(problem.reach.candidates, len(level)))
     assert left == stuck < only_short
 
 

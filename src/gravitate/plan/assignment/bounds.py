@@ -156,7 +156,10 @@ def counted(plan: Plan, candidates: Words, interests: Floats) -> list[Longs]:
         [np.searchsorted(t, interests[:, 0, axis]) for axis, t in enumerate(plan.ticks)], axis=1
     )
     last = np.stack(
-        [np.searchsorted(t, interests[:, 1, axis], "right") - 1 for axis, t in enumerate(plan.ticks)],
+        [
+            np.searchsorted(t, interests[:, 1, axis], "right") - 1
+            for axis, t in enumerate(plan.ticks)
+        ],
         axis=1,
     )
     found = []

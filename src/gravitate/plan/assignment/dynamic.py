@@ -137,7 +137,9 @@ class Keeper:
         self.ids = np.concatenate([self.ids[stays], arrivals.ids])
         self.problem = self._problem(arrivals, stays)
         if len(self.problem) == 0:
-            self.solution = Solution(before, filters_of([[]] * len(self.problem.network), self.problem.dimensions))
+            self.solution = Solution(
+                before, filters_of([[]] * len(self.problem.network), self.problem.dimensions)
+            )
             return Changes([], [], 0.0, self.yardstick, False)
         newcomers = np.full(len(arrivals.ids), NOBODY, dtype=np.int32)
         origin = np.concatenate([before, newcomers])
@@ -149,10 +151,7 @@ class Keeper:
         moved = np.flatnonzero((origin != NOBODY) & (origin != leaf))
         return Changes(
             list(zip(arrivals.ids.tolist(), leaf[len(before) :].tolist(), strict=True)),
-            [
-                Reassignment(int(self.ids[row]), int(origin[row]), int(leaf[row]))
-                for row in moved
-            ],
+            [Reassignment(int(self.ids[row]), int(origin[row]), int(leaf[row])) for row in moved],
             measures(self.problem, self.solution).bandwidth,
             self.yardstick,
             is_adopted,

@@ -144,9 +144,7 @@ def _sets(items: int, most: int) -> Longs:
         # Items are added above the highest only, so that each set comes once.
         top = np.zeros(len(last), dtype=np.int64)
         top[last > 0] = np.floor(np.log2(last[last > 0])).astype(np.int64) + 1
-        found.append(
-            np.concatenate([last[top <= item] | (1 << item) for item in range(items)])
-        )
+        found.append(np.concatenate([last[top <= item] | (1 << item) for item in range(items)]))
     return np.concatenate(found[1:]) if most else np.empty(0, dtype=np.int64)
 
 
@@ -220,7 +218,5 @@ def _solution(problem: Problem, columns: _Columns, chosen: Longs) -> Solution:
         broker = network.leaves[at]
         interests = problem.interests[own]
         cover_volume(interests, int(network.complexity[broker]), 1 << 40, group)
-        boxes[broker] = enclosing_boxes(
-            interests, group.astype(np.int32), int(group.max()) + 1
-        )
+        boxes[broker] = enclosing_boxes(interests, group.astype(np.int32), int(group.max()) + 1)
     return Solution(leaf, filters_of(boxes, problem.dimensions))
