@@ -6,9 +6,9 @@ One subscriber's move rarely changes a filter, because others hold the sides of 
 attempt takes out a *block* that holds sides (everybody beyond a line in a box, a box, two boxes of
 different leaves that meet, everybody of a leaf who wants what is at a point, a leaf), shrinks the
 filters, and puts the block in again one by one where filters grow least, the largest interests
-first more often than not. Leaves that hold an interest already cost nothing. Where the cheapest leaf
-is full, one of its members that another leaf holds already makes room: without such exchanges the
-bounds on load stop the search early, since a good solution has many full leaves.
+first more often than not. Leaves that hold an interest already cost nothing. Where the cheapest
+leaf is full, one of its members that another leaf holds already makes room: without such exchanges
+the bounds on load stop the search early, since a good solution has many full leaves.
 
 Attempts that lower the bandwidth stay; others stay with a probability that falls with what they
 cost and with time (simulated annealing), and the best state seen is the result. At the end filters
@@ -33,7 +33,7 @@ import numpy as np
 from gravitate.errors import InputError
 from gravitate.plan.assignment import repair_kernels, search_kernels
 from gravitate.plan.assignment.adjusting import adjusted
-from gravitate.plan.assignment.problem import Floats, Longs, Problem
+from gravitate.plan.assignment.problem import Floats, Problem
 from gravitate.plan.assignment.slots import Slots, random_state, slots_of
 from gravitate.plan.assignment.solution import (
     Solution,
@@ -94,9 +94,7 @@ def _within_bounds(problem: Problem, solution: Solution, seed: int) -> Slots:
     network = problem.network
     leaf = solution.leaf.copy()
     load = loads_of(network, leaf)
-    repair_kernels.bring_home(
-        problem.reach.candidates, network.capacity * len(problem), leaf, load
-    )
+    repair_kernels.bring_home(problem.reach.candidates, network.capacity * len(problem), leaf, load)
     factor = float(load_factors(problem, load).max())
     capacity = problem.leaf_capacities(min(max(problem.beta, factor), problem.beta_max))
     slots = slots_of(problem, Solution(leaf, solution.filters), capacity, seed)
