@@ -4,10 +4,10 @@
 
 For about 5 brokers and 20 subscribers. A *column* is a leaf with a set of subscribers that it can
 serve within latencies and load, and costs the least volume of a filter for them: the union of at
-most alpha boxes, each interest within one of them. All sets are listed, and the ways to deal each of
-them out to boxes tried, so unions are exact. Boxes are those around interests: larger ones hold no
-less and cost no less. Then columns are chosen such that every subscriber is in one and every leaf
-has one at most (set covering; being covered twice is no cheaper than leaving one out).
+most alpha boxes, each interest within one of them. All sets are listed, and the ways to deal each
+of them out to boxes tried, so unions are exact. Boxes are those around interests, since larger ones
+cost no less. Then columns are chosen such that every subscriber is in one and every leaf has one at
+most (set covering: whoever is covered twice can be left out of one, which costs no more).
 
 1. The linear relaxation is solved by column generation: a small program (OR-Tools GLOP), and in
    each round the columns of least reduced cost, out of all.
