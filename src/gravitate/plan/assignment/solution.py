@@ -202,7 +202,7 @@ def _interests(problem: Problem, solution: Solution) -> list[Violation]:
 
 
 def _latency(problem: Problem, solution: Solution) -> list[Violation]:
-    bound_ms = problem.reach.shortest_ms * (1.0 + problem.delay_max)
+    bound_ms = problem.bound_ms
     latency_ms = latencies_ms(problem, solution.leaf)
     found = []
     is_late = latency_ms > bound_ms * (1.0 + _ROUNDING) + _ROUNDING
