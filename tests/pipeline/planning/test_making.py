@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pipeline.planning.worlds import Recorded, record, with_publishers_at
+from tests.pipeline.planning.worlds import Recorded, record, with_clients_at
 
 from gravitate.config.plan import Plan, digest_of
 from gravitate.config.script import Script
@@ -140,7 +140,7 @@ def test_a_prediction_is_what_the_network_with_the_moves_does(
     script: Script, plans: dict[str, Plan], tmp_path: Path, name: str
 ) -> None:
     plan = plans[name]
-    moved = record(with_publishers_at(script, targets(plan, script)), tmp_path / "moved").metrics
+    moved = record(with_clients_at(script, targets(plan, script)), tmp_path / "moved").metrics
     after = plan.after
     assert after["published"] == moved.published
     assert after["delivered"] == moved.delivered

@@ -79,8 +79,8 @@ def stock_world(seed: int, brokers: int = 9, quotes: int = 150, every_s: float =
     )
 
 
-def with_publishers_at(script: Script, places: Mapping[str, str]) -> Script:
-    """The same script with some publishers elsewhere from the start."""
+def with_clients_at(script: Script, places: Mapping[str, str]) -> Script:
+    """The same script with some clients elsewhere from the start."""
     clients = tuple(
         msgspec.structs.replace(client, broker=places.get(client.id, client.broker))
         for client in script.clients

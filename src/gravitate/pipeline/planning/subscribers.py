@@ -1,0 +1,322 @@
+"""Where the subscribers of a run should be: its assignment problem, and moves from the solution.
+
+    posed = Posed.of(scene, listeners, densities, choice)
+    target = posed.targets()
+    moves = moves_of(...)
+
+Paper 4 has one publisher at the root of a tree, and subscribers at its leaves. A recorded network
+has publishers and subscribers anywhere. So the root is the broker that is nearest to where events
+are published, weighed by how many; every broker may serve, and one with brokers below it is two
+nodes of the problem: an inner one, and a leaf at the same place.
+
+A subscriber's place is unknown to traces, so it counts as being where its present broker is. Its
+latency through another one is that of the tree from the root to there, and from there to its
+present broker: by the network file's coordinates if all brokers have some, else along the links.
+
+Owns how a run becomes a problem and a solution becomes moves with their reasons. It knows neither
+Spark nor how links are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from gravitate.config.network import Network
+from gravitate.errors import InputError
+from gravitate.model.moves import Rationale, ReassignSubscriber
+from gravitate.overlay.embedding import distances, embed
+from gravitate.overlay.tree import path
+from gravitate.pipeline.planning.listeners import Listeners
+from gravitate.pipeline.planning.publishers import EVIDENCE_MIN, Overlay
+from gravitate.plan.assignment import problem as problems
+from gravitate.plan.assignment.algorithms import ALGORITHMS, solve
+from gravitate.plan.assignment.event_space import Density
+from gravitate.plan.assignment.gains import Gains
+from gravitate.plan.assignment.greedy import with_grown_filters
+from gravitate.plan.assignment.known_latencies import STAYS_FREE, problem_at, with_tree_ms
+from gravitate.plan.assignment.problem import Floats, Ints, Longs, Places, Problem
+from gravitate.plan.assignment.solution import violations
+
+ALGORITHM: Final = "Gr*"
+"""The best that there is."""
+AXES: Final = 2
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """How brokers are chosen; bounds are those of paper 4, section 6, set 1."""
+
+    algorithm: str = ALGORITHM
+    delay_max: float = 0.3
+    """How much longer than the shortest way a subscriber's may be, as a share of it."""
+    delay_ms_max: float = 0.0
+    """So much longer is accepted whatever share that is."""
+    beta: float = 1.5
+    beta_max: float = 1.8
+    complexity: int = 3
+    axes: int = AXES
+    seed: int = 0
+    moves_max: int | None = None
+    evidence_min: int = EVIDENCE_MIN
+    """A subscriber with fewer recorded deliveries is left where it is."""
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise InputError(
+                f"algorithm {self.algorithm!r} is not known: write one of {', '.join(ALGORITHMS)}"
+            )
+        for name, least in (("axes", 1), ("complexity", 1), ("evidence_min", 1), ("moves_max", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} = {value} is not accepted: write {least} or more")
+        for name in ("delay_max", "delay_ms_max"):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise InputError(f"{name} = {value:g} is not accepted: write a number from 0")
+        if not 0 < self.beta <= self.beta_max < np.inf:
+            raise InputError(
+                f"beta = {self.beta:g} and beta_max = {self.beta_max:g} are not accepted: "
+                "write 0 < beta <= beta_max, both finite"
+            )
+
+    def parameters(self) -> dict[str, str | float]:
+        """What a plan tells about it."""
+        told: dict[str, str | float] = {
+            "algorithm": self.algorithm,
+            "delay_max": self.delay_max,
+            "delay_ms_max": self.delay_ms_max,
+            "beta": self.beta,
+            "beta_max": self.beta_max,
+            "complexity": float(self.complexity),
+            "seed": float(self.seed),
+            "deliveries_min": float(self.evidence_min),
+        }
+        if self.moves_max is not None:
+            told["moves_max"] = float(self.moves_max)
+        return told
+
+
+class Scene(msgspec.Struct, frozen=True, eq=False):
+    """A network as the problem has it, seen from its root; brokers by their position."""
+
+    overlay: Overlay
+    root: int
+    network: problems.Network
+    broker: Ints
+    """Of each leaf."""
+    leaf: Ints
+    """Of each broker."""
+    near_ms: Floats
+    """(brokers, leaves): latency between brokers' places."""
+    points: Floats
+    """Of brokers."""
+
+    @classmethod
+    def of(
+        cls, network: Network, overlay: Overlay, published: Floats, complexity: int = 3
+    ) -> Scene:
+        """`published` are the events that were published at each broker."""
+        along_ms, hops = tree_distances(overlay)
+        # Of brokers that are equally near the one with the fewest links between.
+        far_ms, far_hops = along_ms @ published, hops @ published
+        root = int(np.lexsort((far_hops, far_ms))[0])
+        points, direct_ms = _places(network, overlay, along_ms)
+        count = len(overlay.brokers)
+        parent = _parents(overlay, root)
+        inner = np.unique(parent[parent >= 0])
+        nodes = np.concatenate((np.arange(count), inner))
+        posed = problems.network_of(
+            points[root], points[nodes], np.concatenate((parent, inner)), complexity
+        )
+        posed = with_tree_ms(posed, along_ms[root][nodes])
+        broker = nodes[posed.leaves].astype(np.int32)
+        leaf = np.empty(count, dtype=np.int32)
+        leaf[broker] = np.arange(count)
+        near_ms = np.ascontiguousarray(direct_ms[:, broker])
+        return cls(overlay, root, posed, broker, leaf, near_ms, points)
+
+
+class Posed(msgspec.Struct, frozen=True, eq=False):
+    """The problem for those subscribers whom recorded events concern."""
+
+    scene: Scene
+    problem: Problem
+    subscriber: Longs
+    """For each of the problem's subscribers its number among all."""
+    home: Ints
+    """Where all are now."""
+    choice: Choice
+
+    @classmethod
+    def of(
+        cls, scene: Scene, listeners: Listeners, densities: Sequence[Density], choice: Choice
+    ) -> Posed | None:
+        """None when nobody got anything. Who got too little to tell stays where it is; who got
+        nothing at all stays too, and is not counted."""
+        concerned = np.flatnonzero(listeners.is_interested & (listeners.deliveries > 0))
+        if not len(concerned):
+            return None
+        sides = [
+            density.interval(listeners.lows[concerned, axis], listeners.highs[concerned, axis])
+            for axis, density in enumerate(densities)
+        ]
+        interests = np.stack(
+            [
+                np.stack([begins for begins, _ in sides], 1),
+                np.stack([ends for _, ends in sides], 1),
+            ],
+            axis=1,
+        )
+        home = listeners.home[concerned]
+        knows = listeners.deliveries[concerned] >= choice.evidence_min
+        # With fewer subscribers than brokers a broker must still be allowed one.
+        least = len(scene.overlay.brokers) / len(concerned)
+        problem = problem_at(
+            scene.network,
+            scene.points,
+            Places(home, scene.near_ms),
+            interests,
+            choice.delay_max,
+            max(choice.beta, least),
+            max(choice.beta_max, least),
+            slack_ms=choice.delay_ms_max,
+            fixed=np.where(knows, STAYS_FREE, scene.leaf[home]).astype(np.int32),
+        )
+        return cls(scene, problem, concerned, listeners.home, choice)
+
+    def targets(self) -> Ints:
+        """Where the algorithm would have every subscriber, whether moving there is worth while
+        or not."""
+        solution = solve(self.choice.algorithm, self.problem, self.choice.seed)
+        chosen = self.scene.broker[solution.leaf]
+        # Some algorithms ignore candidates, and with them who is to stay.
+        places = self.problem.places
+        assert places is not None, "made with places"
+        free = np.bitwise_count(self.problem.reach.candidates).sum(axis=1) > 1
+        found = self.home.copy()
+        found[self.subscriber] = np.where(free, chosen, places.place)
+        return found
+
+    def is_counted(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        found = np.zeros(len(self.home), dtype=np.bool_)
+        found[self.subscriber] = True
+        return found
+
+    def capacity(self) -> Longs:
+        """How many of the counted subscribers each broker may have."""
+        return self.problem.leaf_capacities(self.problem.beta_max)[self.scene.leaf]
+
+    def volume(self, home: Ints) -> float:
+        """What brokers let pass by boxes: the sum over brokers of the share of all events."""
+        leaf = self.scene.leaf[home[self.subscriber]]
+        return float(with_grown_filters(self.problem, leaf).filters.volumes().sum())
+
+    def latency_ms(self, home: Ints) -> Floats:
+        """Of all subscribers from the root, with them at `home`."""
+        leaf = self.scene.leaf[home]
+        return self.scene.network.leaf_ms[leaf] + self.scene.near_ms[self.home, leaf]
+
+    def broken(self, home: Ints) -> list[str]:
+        """Bounds on latency and load that do not hold with subscribers at `home`, as sentences."""
+        solution = with_grown_filters(self.problem, self.scene.leaf[home[self.subscriber]])
+        brokers = self.scene.overlay.brokers
+        at = dict(zip(self.scene.network.leaves.tolist(), self.scene.broker.tolist(), strict=True))
+        said = []
+        for found in violations(self.problem, solution):
+            if found.kind == "load":
+                said.append(
+                    f"{brokers[at[found.broker]]} has {found.found:.3g} times its share of "
+                    f"subscribers, {found.accepted:.3g} allowed"
+                )
+            elif found.kind == "latency":
+                said.append(
+                    f"subscribers of {brokers[at[found.broker]]} are up to {found.found:.3g} ms "
+                    f"away, {found.accepted:.3g} ms allowed"
+                )
+        return said
+
+
+def tree_distances(overlay: Overlay) -> tuple[Floats, Floats]:
+    """Between all pairs of brokers along the tree: latency in ms, and links."""
+    tree = overlay.tree
+    count = len(tree)
+    far_ms, hops = np.zeros((2, count, count))
+    known: list[int] = []
+    for broker in np.argsort(tree.depth, kind="stable").tolist():
+        up = tree.parent[broker]
+        if up >= 0:
+            for table, step in ((far_ms, 1000 * tree.latency_s[broker]), (hops, 1.0)):
+                table[broker, known] = table[known, broker] = table[up, known] + step
+        known.append(broker)
+    return far_ms, hops
+
+
+def moves_of(
+    posed: Posed, names: Sequence[str], deliveries: Floats, after: Ints, gains: Gains
+) -> list[ReassignSubscriber]:
+    """The moves from where subscribers are to `after`, those that bring most first; ids are left
+    to the plan. `gain` is how many messages less brokers take in than if it stayed, `cost` the
+    links between the two brokers."""
+    overlay = posed.scene.overlay
+    near = overlay.neighbours()
+    before_ms, after_ms = posed.latency_ms(posed.home), posed.latency_ms(after)
+    found = []
+    for number in np.flatnonzero(after != posed.home).tolist():
+        source, target = (overlay.brokers[at[number]] for at in (posed.home, after))
+        way = path(near, source, target)
+        assert way is not None, "a tree has a way between any two"
+        figures = {
+            "deliveries": float(deliveries[number]),
+            "messages_saved": float(gains.joint[number]),
+            "messages_saved_alone": float(gains.alone[number]),
+            "latency_ms_before": float(before_ms[number]),
+            "latency_ms_after": float(after_ms[number]),
+        }
+        why = Rationale(
+            _reason(posed, source, target, figures),
+            gain=figures["messages_saved"],
+            cost=float(len(way) - 1),
+            figures=figures,
+        )
+        found.append(ReassignSubscriber("", names[number], source, target, why, tuple(way)))
+    return sorted(found, key=lambda move: (-move.why.gain, move.subscriber))
+
+
+def _reason(posed: Posed, source: str, target: str, figures: dict[str, float]) -> str:
+    saved = figures["messages_saved"]
+    over = f"over {figures['deliveries']:,.0f} deliveries"
+    if saved > 0:
+        rule = (
+            f"at {target} it costs less; {over} brokers take in {saved:,.0f} messages less than "
+            f"if it stayed at {source}"
+        )
+    else:
+        price = f"{-saved:,.0f} messages {over}" if saved else "nothing"
+        rule = f"{source} would have more than its share of subscribers; that costs {price}"
+    return (
+        f"{posed.choice.algorithm}: {rule}, and its latency from "
+        f"{posed.scene.overlay.brokers[posed.scene.root]} is {figures['latency_ms_after']:.3g} ms "
+        f"instead of {figures['latency_ms_before']:.3g} ms"
+    )
+
+
+def _places(network: Network, overlay: Overlay, along_ms: Floats) -> tuple[Floats, Floats]:
+    """Points of brokers in the network space, and latencies between their places."""
+    given = {broker.id: broker.coordinates for broker in network.brokers}
+    rows = [given[broker] for broker in overlay.brokers]
+    if rows[0] and len({len(row) for row in rows}) == 1:
+        points = np.array(rows, dtype=np.float64)
+        return points, distances(points)
+    return np.ascontiguousarray(embed(2 * along_ms).points), along_ms
+
+
+def _parents(overlay: Overlay, root: int) -> Ints:
+    """The parent of each broker when the tree hangs from `root`."""
+    parent = overlay.tree.parent.copy()
+    above, broker = problems.PUBLISHER, root
+    while broker >= 0:
+        parent[broker], above, broker = above, broker, int(overlay.tree.parent[broker])
+    return parent
