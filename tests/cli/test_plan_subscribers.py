@@ -82,6 +82,7 @@ def test_options_are_what_is_chosen_by(asked: list[Any], traces: Path) -> None:
         "--axes": "3",
         "--seed": "7",
         "--moves-max": "9",
+        "--rounds": "0",
         "--at-least": "2",
     }
     run(traces, "--json", *(word for pair in options.items() for word in pair))
@@ -96,6 +97,7 @@ def test_options_are_what_is_chosen_by(asked: list[Any], traces: Path) -> None:
             axes=3,
             seed=7,
             moves_max=9,
+            rounds=0,
             evidence_min=2,
         )
     ]

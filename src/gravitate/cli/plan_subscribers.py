@@ -48,6 +48,9 @@ def subscribers(
         int | None,
         typer.Option(help="At most so many moves, those that bring most.", show_default=False),
     ] = None,
+    rounds: Annotated[
+        int, typer.Option(help="Of improving the choice on the recorded events; 0: none.")
+    ] = 8,
     at_least: Annotated[
         int, typer.Option(help="Subscribers with fewer recorded deliveries stay.")
     ] = 10,
@@ -79,6 +82,7 @@ def subscribers(
         axes=axes,
         seed=seed,
         moves_max=moves_max,
+        rounds=rounds,
         evidence_min=at_least,
     )
     target = plan.checked(run, plan_file, out, json)

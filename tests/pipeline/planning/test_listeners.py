@@ -166,3 +166,10 @@ def test_a_subscriber_on_a_broker_that_the_network_lacks_is_named(spark: Any) ->
     rows = listeners(changes(spark, stray), deliveries(spark).limit(0), space)
     with pytest.raises(InputError, match="clients on broker 'z', which its network lacks"):
         Listeners.of(rows, 1, BROKERS)
+
+
+def test_a_run_without_subscribers_is_refused(spark: Any) -> None:
+    space = Vocabulary((), ("volume",)).space()
+    rows = listeners(changes(spark, CHANGES[:1]).limit(0), deliveries(spark).limit(0), space)
+    with pytest.raises(InputError, match="has no subscribers to plan for"):
+        Listeners.of(rows, 1, BROKERS)

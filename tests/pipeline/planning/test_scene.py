@@ -125,8 +125,13 @@ def test_interests_are_shares_of_the_events_and_who_got_nothing_is_not_in_it() -
     assert target[1] == 0
     assert target[3] == 3
     # Three subscribers on four brokers: each broker may have one at least.
-    assert posed.capacity().tolist() == [1, 1, 1, 1]
-    assert posed.is_counted().tolist() == [True, False, True, True]
+    limits = posed.limits(people.deliveries)
+    assert limits.capacity.tolist() == [1, 1, 1, 1]
+    assert limits.is_counted is not None
+    assert limits.is_counted.tolist() == [True, False, True, True]
+    assert limits.candidates is not None
+    allowed = [np.flatnonzero(row).tolist() for row in limits.candidates]
+    assert allowed == [[1, 2, 3], [], [1, 2], [3]]
 
 
 def test_algorithms_that_ignore_latency_still_leave_alone_who_is_to_stay() -> None:

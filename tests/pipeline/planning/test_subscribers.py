@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from tests.pipeline.planning.worlds import Recorded, record, with_clients_at
 
 from gravitate.config.plan import Plan
 from gravitate.config.script import Script
-from gravitate.errors import FileError, InputError
+from gravitate.errors import InputError
 from gravitate.model.moves import ReassignSubscriber
 from gravitate.pipeline import schemas
-from gravitate.pipeline.ingest import ingest
 from gravitate.pipeline.planning.making import plan_rows
 from gravitate.pipeline.planning.making_subscribers import plan_subscribers
 from gravitate.pipeline.planning.subscribers import Choice
@@ -99,7 +96,7 @@ def test_moves_come_with_reasons_and_figures_those_that_bring_most_first(plan: P
         # Nobody is further from the root than 1.3 times its shortest way, which leads over the
         # broker where it is.
         assert figures["latency_ms_after"] <= 1.3 * figures["latency_ms_before"] + 1e-9
-        assert move.why.reason.startswith("Gr*: ")
+        assert move.why.reason.startswith(("Gr*: ", "recorded events: "))
     assert f"instead of {figures['latency_ms_before']:.3g} ms" in move.why.reason
     assert plan.parameters["axes"] == "topic, volume"
     rows = list(plan_rows(plan))
@@ -118,26 +115,19 @@ def test_brokers_get_no_more_than_their_share_or_what_they_had(plan: Plan, scrip
 
 
 def test_the_number_of_moves_can_be_limited(spark: Any, run: Recorded, plan: Plan) -> None:
-    few = plan_subscribers(spark, run.folder, Choice(evidence_min=1, moves_max=2))
+    few = plan_subscribers(spark, run.folder, Choice(evidence_min=1, moves_max=2, rounds=0))
     assert len(few.moves) == 2
+    assert all(move.why.reason.startswith("Gr*: ") for move in few.moves)
     rate = "arrivals"
     assert plan.after[rate] < few.after[rate] < few.before[rate]  # type: ignore[operator]
-    assert any("beyond 2" in note for note in few.notes)
+    assert any("2 moves are allowed" in note for note in few.notes)
 
 
 def test_without_evidence_nobody_moves_and_the_plan_says_so(spark: Any, run: Recorded) -> None:
     plan = plan_subscribers(spark, run.folder, Choice(evidence_min=1000))
     assert plan.moves == ()
     assert plan.after | {"reconfiguration_cost": 0.0} == plan.before
-    assert any(note.startswith("Nobody moves: Gr* would have everybody") for note in plan.notes)
-
-
-def test_a_run_without_subscribers_is_refused(spark: Any, script: Script, tmp_path: Path) -> None:
-    alone = tuple(client for client in script.clients if not client.subscriptions)
-    record(msgspec.structs.replace(script, clients=alone), tmp_path / "run")
-    ingest(spark, tmp_path / "run", period_s=10.0)
-    with pytest.raises(FileError, match="has no subscribers to plan for"):
-        plan_subscribers(spark, tmp_path / "run", CHOICE)
+    assert plan.notes[0].startswith("Nobody moves: neither what Gr* chose by boxes nor")
 
 
 @pytest.mark.parametrize(

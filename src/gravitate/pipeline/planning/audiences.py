@@ -1,8 +1,8 @@
 """Recorded events by who got them: what moving subscribers changes is computed from this.
 
     rows = audiences(publications, deliveries, numbered(spark, names))
-    measure = Measure(rows, overlay, len(names))
-    measure(home, target).after
+    events = RecordedEvents(rows, overlay)
+    events.gains(home, target).after
 
 Brokers match by exact filters, and what they matched is in the traces: every delivery names its
 session. So nothing is matched again, conditions on payloads count too, and an event goes wherever
@@ -27,12 +27,13 @@ from gravitate.pipeline.planning.prediction import collected, state_rows
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places, positions
 from gravitate.pipeline.totals import STATE_SCHEMA, Totals
-from gravitate.plan.assignment.gains import Gains
-from gravitate.plan.crossings import Ints, Wanted, crossings, flows_at
+from gravitate.plan.assignment.gains import Bools, Gains
+from gravitate.plan.crossings import Floats, Ints, Wanted, crossings, flows_at
 from gravitate.plan.flow import flow
 
 _EVENT: Final = ("publisher", "incarnation", "counter")
 _GAINS: Final = "subscriber int, alone double, joint double"
+_SAVINGS: Final = "subscriber int, broker int, saved double"
 _TOTAL: Final = -1
 """Instead of a subscriber: links crossed by all events before (`alone`) and after (`joint`)."""
 
@@ -83,15 +84,15 @@ def audiences(publications: Any, deliveries: Any, numbers: Any, by_size: bool = 
     )
 
 
-class Measure:
-    """Asks the recorded events what subscribers elsewhere change."""
+class RecordedEvents:
+    """Rows of `audiences`, asked what subscribers elsewhere change: `plan.assignment.gains.Events`
+    on Spark."""
 
-    def __init__(self, rows: Any, overlay: Overlay, subscribers: int) -> None:
+    def __init__(self, rows: Any, overlay: Overlay) -> None:
         self._rows = rows
         self._overlay = overlay
-        self._subscribers = subscribers
 
-    def __call__(self, home: Ints, target: Ints) -> Gains:
+    def gains(self, home: Ints, target: Ints) -> Gains:
         """What crosses links before and after, and what each move does alone and at last."""
         task = functools.partial(_gains, self._overlay, home, target)
         summed = (
@@ -100,11 +101,25 @@ class Measure:
             .agg(F.sum("alone").alias("alone"), F.sum("joint").alias("joint"))
             .collect()
         )
-        values = np.zeros((2, self._subscribers + 1))
+        values = np.zeros((2, len(home) + 1))
         for row in summed:
             values[:, row["subscriber"]] = row["alone"], row["joint"]
         before, after = values[:, _TOTAL].tolist()
         return Gains(before, after, values[0, :-1], values[1, :-1])
+
+    def savings(self, home: Ints, candidates: Bools) -> Floats:
+        """What each subscriber alone saves at each of its candidates."""
+        task = functools.partial(_savings, self._overlay, home, candidates)
+        summed = (
+            self._rows.mapInArrow(task, _SAVINGS)
+            .groupBy("subscriber", "broker")
+            .agg(F.sum("saved").alias("saved"))
+            .toArrow()
+        )
+        found = np.zeros(candidates.shape)
+        at = tuple(summed.column(name).to_numpy() for name in ("subscriber", "broker"))
+        found[at] = summed.column("saved").to_numpy()
+        return found
 
     def totals(self, homes: Mapping[str, Ints], forwarding: str = "S0") -> dict[str, Totals]:
         """What the flows amount to with subscribers at these places, by the name of the state."""
@@ -150,6 +165,26 @@ def _gains(
             pa.array(np.concatenate(([after], joint[used]))),
         ],
         names=["subscriber", "alone", "joint"],
+    )
+
+
+def _savings(
+    overlay: Overlay, home: Ints, candidates: Bools, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    found = np.zeros(candidates.shape)
+    for batch in batches:
+        wanted = wanted_of(batch, overlay)
+        for broker in range(len(overlay.brokers)):
+            elsewhere = np.where(candidates[:, broker], np.int32(broker), home)
+            found[:, broker] += crossings(overlay.tree, wanted, home, elsewhere)[1]
+    subscriber, at = np.nonzero(found)
+    yield pa.RecordBatch.from_arrays(
+        [
+            pa.array(subscriber, pa.int32()),
+            pa.array(at, pa.int32()),
+            pa.array(found[subscriber, at]),
+        ],
+        names=["subscriber", "broker", "saved"],
     )
 
 

@@ -84,6 +84,10 @@ class Listeners(msgspec.Struct, frozen=True, eq=False):
         """All rows of `listeners`, in the order of names."""
         table = rows.toArrow().sort_by("subscriber").combine_chunks()
         count = table.num_rows
+        if not count:
+            raise InputError(
+                "the run has no subscribers to plan for: neither subscriptions nor deliveries"
+            )
         is_interested = table.column("low_0").is_valid().to_numpy()
         home = positions(table, "broker", pa.array(brokers, pa.string()))
         sides = [

@@ -19,12 +19,11 @@ from pyspark.sql import functions as F
 from gravitate.config import network as network_file
 from gravitate.config.network import Network
 from gravitate.config.plan import Plan, plan_of
-from gravitate.errors import FileError
 from gravitate.model.moves import ReassignSubscriber
 from gravitate.pipeline.measured import evaluate_run
 from gravitate.pipeline.metrics import Evaluation, Terms
 from gravitate.pipeline.planning import listeners as told
-from gravitate.pipeline.planning.audiences import Measure, audiences, numbered
+from gravitate.pipeline.planning.audiences import RecordedEvents, audiences, numbered
 from gravitate.pipeline.planning.densities import densities
 from gravitate.pipeline.planning.listeners import Listeners
 from gravitate.pipeline.planning.making import Tell, link_latencies
@@ -74,21 +73,17 @@ def plan_from_store(
     interests = _interests(
         publications, store.traces(spark, "subscriptions"), deliveries, overlay, choice
     )
-    if not len(interests.listeners):
-        raise FileError(
-            "has no subscribers to plan for: it has neither subscriptions nor deliveries", name
-        )
     by_size = any(link.bandwidth_bytes_per_s for link in network.links)
     numbers = numbered(spark, interests.listeners.names)
     rows = audiences(publications, deliveries, numbers, by_size).persist()
     try:
-        measure = Measure(rows, overlay, len(interests.listeners))
+        events = RecordedEvents(rows, overlay)
         tell("choosing a broker for every subscriber")
         scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
-        chosen = _chosen(scene, interests, choice, measure)
+        chosen = _chosen(scene, interests, choice, events)
         tell(f"predicting what {len(chosen.moves)} moves change")
         before, after = _predicted(
-            measure,
+            events,
             network,
             overlay,
             Frame(
@@ -171,7 +166,7 @@ class Chosen(msgspec.Struct, frozen=True, eq=False):
     notes: tuple[str, ...]
 
 
-def _chosen(scene: Scene, interests: Interests, choice: Choice, measure: Measure) -> Chosen:
+def _chosen(scene: Scene, interests: Interests, choice: Choice, events: RecordedEvents) -> Chosen:
     listeners = interests.listeners
     posed = Posed.of(scene, listeners, interests.densities, choice)
     if posed is None:
@@ -179,15 +174,9 @@ def _chosen(scene: Scene, interests: Interests, choice: Choice, measure: Measure
             listeners.home, [], {}, (f"{NOBODY}no subscriber got any event of the recording.",)
         )
     target = posed.targets()
-    after, gains = worthwhile(
-        listeners.home,
-        target,
-        measure,
-        posed.capacity(),
-        choice.moves_max,
-        posed.is_counted(),
-    )
-    moves = moves_of(posed, listeners.names, listeners.deliveries, after, gains)
+    limits = posed.limits(listeners.deliveries)
+    after, gains = worthwhile(listeners.home, target, events, limits)
+    moves = moves_of(posed, listeners, target, after, gains)
     yardstick: dict[str, float | None] = {
         "filter_volume_before": posed.volume(listeners.home),
         "filter_volume_chosen": posed.volume(target),
@@ -197,20 +186,21 @@ def _chosen(scene: Scene, interests: Interests, choice: Choice, measure: Measure
 
 
 def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, ...]:
-    wanted, moved = int((target != posed.home).sum()), int((after != posed.home).sum())
-    algorithm = posed.choice.algorithm
-    said = []
-    if not wanted:
-        said.append(f"{NOBODY}{algorithm} would have everybody where it is.")
-    elif not moved:
+    chosen, moves = target != posed.home, after != posed.home
+    algorithm, limit = posed.choice.algorithm, posed.choice.moves_max
+    said: list[str] = []
+    if not moves.any():
         said.append(
-            f"{NOBODY}of the {wanted} moves that {algorithm} chose by boxes none lowers the "
-            "message rate of the recorded events, which brokers match by exact filters."
+            f"{NOBODY}neither what {algorithm} chose by boxes nor any single move within the "
+            "bounds lowers the message rate of the recorded events."
         )
-    elif moved < wanted:
-        limit = posed.choice.moves_max
-        why = "bring nothing" if limit is None else f"bring nothing or are beyond {limit}"
-        said.append(f"{algorithm} chose {wanted} moves; {wanted - moved} that {why} are left out.")
+    else:
+        kept = int((moves & (after == target)).sum())
+        said.append(
+            f"{kept} of the {int(chosen.sum())} moves that {algorithm} chose by boxes are made, "
+            f"and {int(moves.sum()) - kept} others that the recorded events suggest"
+            + ("." if limit is None else f"; {limit} moves are allowed.")
+        )
     if gains.before:
         share = 100 * (gains.before - gains.after) / gains.before
         said.append(f"Links carry {share:.1f} % fewer messages.")
@@ -219,7 +209,7 @@ def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, 
 
 
 def _predicted(
-    measure: Measure,
+    events: RecordedEvents,
     network: Network,
     overlay: Overlay,
     frame: Frame,
@@ -228,7 +218,7 @@ def _predicted(
 ) -> tuple[Evaluation, Evaluation]:
     """Every metric of the recorded events, with subscribers where they are and where they go."""
     homes = dict(zip(STATES, (listeners.home, chosen.after), strict=True))
-    totals = measure.totals(homes, network.forwarding)
+    totals = events.totals(homes, network.forwarding)
     costs = dict(zip(STATES, (0.0, sum(move.why.cost for move in chosen.moves)), strict=True))
     before, after = (
         evaluated(

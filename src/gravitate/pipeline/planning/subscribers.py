@@ -35,7 +35,7 @@ from gravitate.pipeline.planning.publishers import EVIDENCE_MIN, Overlay
 from gravitate.plan.assignment import problem as problems
 from gravitate.plan.assignment.algorithms import ALGORITHMS, solve
 from gravitate.plan.assignment.event_space import Density
-from gravitate.plan.assignment.gains import Gains
+from gravitate.plan.assignment.gains import ROUNDS_MAX, Bools, Gains, Limits
 from gravitate.plan.assignment.greedy import with_grown_filters
 from gravitate.plan.assignment.known_latencies import STAYS_FREE, problem_at, with_tree_ms
 from gravitate.plan.assignment.problem import Floats, Ints, Longs, Places, Problem
@@ -44,6 +44,11 @@ from gravitate.plan.assignment.solution import violations
 ALGORITHM: Final = "Gr*"
 """The best that there is."""
 AXES: Final = 2
+BY_EVENTS: Final = "recorded events"
+"""What chose a broker when the algorithm did not."""
+REFINED_MAX: Final = 500_000
+"""So many pairs of a subscriber and a broker are looked at in a round on the recorded events;
+where there are more, subscribers with the most deliveries come first."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +65,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     axes: int = AXES
     seed: int = 0
     moves_max: int | None = None
+    rounds: int = ROUNDS_MAX
+    """Of improving on the recorded events what the algorithm chose."""
     evidence_min: int = EVIDENCE_MIN
     """A subscriber with fewer recorded deliveries is left where it is."""
 
@@ -68,7 +75,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"algorithm {self.algorithm!r} is not known: write one of {', '.join(ALGORITHMS)}"
             )
-        for name, least in (("axes", 1), ("complexity", 1), ("evidence_min", 1), ("moves_max", 1)):
+        for name in ("axes", "complexity", "evidence_min", "moves_max", "rounds"):
+            least = 0 if name == "rounds" else 1
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} = {value} is not accepted: write {least} or more")
@@ -92,6 +100,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             "beta_max": self.beta_max,
             "complexity": float(self.complexity),
             "seed": float(self.seed),
+            "rounds": float(self.rounds),
             "deliveries_min": float(self.evidence_min),
         }
         if self.moves_max is not None:
@@ -193,21 +202,31 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
         solution = solve(self.choice.algorithm, self.problem, self.choice.seed)
         chosen = self.scene.broker[solution.leaf]
         # Some algorithms ignore candidates, and with them who is to stay.
-        places = self.problem.places
-        assert places is not None, "made with places"
-        free = np.bitwise_count(self.problem.reach.candidates).sum(axis=1) > 1
+        free = self.candidates().sum(axis=1)[self.subscriber] > 1
         found = self.home.copy()
-        found[self.subscriber] = np.where(free, chosen, places.place)
+        found[self.subscriber] = np.where(free, chosen, self.home[self.subscriber])
         return found
 
-    def is_counted(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        found = np.zeros(len(self.home), dtype=np.bool_)
-        found[self.subscriber] = True
+    def candidates(self) -> Bools:
+        """(all subscribers, brokers): who may be where."""
+        leaves = len(self.scene.leaf)
+        shifts = np.arange(64, dtype=np.uint64)
+        bits = (self.problem.reach.candidates[:, :, None] >> shifts) & np.uint64(1)
+        by_leaf = bits.reshape(len(self.subscriber), -1)[:, :leaves].astype(np.bool_)
+        found = np.zeros((len(self.home), leaves), dtype=np.bool_)
+        found[self.subscriber] = by_leaf[:, self.scene.leaf]
         return found
 
-    def capacity(self) -> Longs:
-        """How many of the counted subscribers each broker may have."""
-        return self.problem.leaf_capacities(self.problem.beta_max)[self.scene.leaf]
+    def limits(self, deliveries: Floats) -> Limits:
+        """What moves must keep to: bounds on latency and load, and how many they may be."""
+        candidates = self.candidates()
+        watched = REFINED_MAX // candidates.shape[1]
+        if len(candidates) > watched:
+            candidates[np.argsort(-deliveries, kind="stable")[watched:]] = False
+        is_counted = np.zeros(len(self.home), dtype=np.bool_)
+        is_counted[self.subscriber] = True
+        most = self.problem.leaf_capacities(self.problem.beta_max)[self.scene.leaf]
+        return Limits(most, candidates, is_counted, self.choice.moves_max, self.choice.rounds)
 
     def volume(self, home: Ints) -> float:
         """What brokers let pass by boxes: the sum over brokers of the share of all events."""
@@ -255,37 +274,39 @@ def tree_distances(overlay: Overlay) -> tuple[Floats, Floats]:
 
 
 def moves_of(
-    posed: Posed, names: Sequence[str], deliveries: Floats, after: Ints, gains: Gains
+    posed: Posed, listeners: Listeners, target: Ints, after: Ints, gains: Gains
 ) -> list[ReassignSubscriber]:
     """The moves from where subscribers are to `after`, those that bring most first; ids are left
     to the plan. `gain` is how many messages less brokers take in than if it stayed, `cost` the
-    links between the two brokers."""
+    links between the two brokers. `target` is what the algorithm chose."""
     overlay = posed.scene.overlay
     near = overlay.neighbours()
     before_ms, after_ms = posed.latency_ms(posed.home), posed.latency_ms(after)
     found = []
     for number in np.flatnonzero(after != posed.home).tolist():
-        source, target = (overlay.brokers[at[number]] for at in (posed.home, after))
-        way = path(near, source, target)
+        source, goal = (overlay.brokers[at[number]] for at in (posed.home, after))
+        way = path(near, source, goal)
         assert way is not None, "a tree has a way between any two"
         figures = {
-            "deliveries": float(deliveries[number]),
+            "deliveries": float(listeners.deliveries[number]),
             "messages_saved": float(gains.joint[number]),
             "messages_saved_alone": float(gains.alone[number]),
             "latency_ms_before": float(before_ms[number]),
             "latency_ms_after": float(after_ms[number]),
         }
+        by = posed.choice.algorithm if after[number] == target[number] else BY_EVENTS
         why = Rationale(
-            _reason(posed, source, target, figures),
+            _reason(by, way, figures, overlay.brokers[posed.scene.root]),
             gain=figures["messages_saved"],
             cost=float(len(way) - 1),
             figures=figures,
         )
-        found.append(ReassignSubscriber("", names[number], source, target, why, tuple(way)))
+        found.append(ReassignSubscriber("", listeners.names[number], source, goal, why, tuple(way)))
     return sorted(found, key=lambda move: (-move.why.gain, move.subscriber))
 
 
-def _reason(posed: Posed, source: str, target: str, figures: dict[str, float]) -> str:
+def _reason(by: str, way: Sequence[str], figures: dict[str, float], root: str) -> str:
+    source, target = way[0], way[-1]
     saved = figures["messages_saved"]
     over = f"over {figures['deliveries']:,.0f} deliveries"
     if saved > 0:
@@ -297,8 +318,7 @@ def _reason(posed: Posed, source: str, target: str, figures: dict[str, float]) -
         price = f"{-saved:,.0f} messages {over}" if saved else "nothing"
         rule = f"{source} would have more than its share of subscribers; that costs {price}"
     return (
-        f"{posed.choice.algorithm}: {rule}, and its latency from "
-        f"{posed.scene.overlay.brokers[posed.scene.root]} is {figures['latency_ms_after']:.3g} ms "
+        f"{by}: {rule}, and its latency from {root} is {figures['latency_ms_after']:.3g} ms "
         f"instead of {figures['latency_ms_before']:.3g} ms"
     )
 

@@ -1,33 +1,37 @@
-"""Which of the moves of an assignment are worth making, by what recorded events really do.
+"""Which moves of subscribers are worth making, by what recorded events really do.
 
-    after, gains = worthwhile(home, target, measure, capacity)
+    after, gains = worthwhile(home, target, events, Limits(capacity, candidates))
 
-An assignment is chosen by boxes, which only approximate what filters let pass, and it does not
-know where subscribers are now. So every move is held against the recorded events: `measure` says
-how many links they cross before and after, by how many fewer if a subscriber alone moved
-(`alone`), and by how many more if it alone stayed (`joint`). Moves without which no more links are
-crossed are given up, all at once, and the rest is asked again, until nothing changes.
+An assignment is chosen by boxes, which only approximate what filters let pass, with one root for
+all events, and it does not know where subscribers are now. So it is held against the recorded
+events, which tell exactly how many links are crossed with subscribers here or there:
 
-Giving up a move must not break the bound on load: a subscriber stays only where there is room, or
-where nobody more is than was before. The result never crosses more links than before; when all
-that was chosen would, nobody moves.
+1. moves without which no more links are crossed are given up, all at once, and the rest is asked
+   again, until nothing changes;
+2. subscribers go one step further where that saves links: in every round those that save most
+   first, as far as there is room, and only as many as lower the total together;
+3. the first step once more.
+
+Bounds stay what they were: nobody goes where it is no candidate, and no broker gets more
+subscribers than its capacity, or than it had. The result never crosses more links than before; when
+nothing better is found, nobody moves.
 
 Owns that choice. It knows neither filters nor how links are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gravitate.plan.assignment.problem import Floats, Ints, Longs
+from gravitate.plan.assignment.room import Room
 
 ROUNDS_MAX: Final = 8
-"""Each round is a pass over the recorded events."""
+"""Each round is a pass over the recorded events, or a few."""
 
 Bools = NDArray[np.bool_]
 
@@ -43,41 +47,59 @@ class Gains(msgspec.Struct, frozen=True, eq=False):
     """For each subscriber, more when all move and it alone stays."""
 
 
-Measure = Callable[[Ints, Ints], Gains]
-"""From where subscribers are and where they would be."""
+class Events(Protocol):
+    """Recorded events, as far as they are asked here."""
+
+    def gains(self, home: Ints, target: Ints) -> Gains:
+        """What changes from `home` to `target`."""
+        ...
+
+    def savings(self, home: Ints, candidates: Bools) -> Floats:
+        """(subscribers, brokers): by how many fewer links are crossed when one subscriber alone
+        goes from home to a broker; 0 where that is no candidate."""
+        ...
 
 
-def worthwhile(
-    home: Ints,
-    target: Ints,
-    measure: Measure,
-    capacity: Longs,
-    moves_max: int | None = None,
-    is_counted: Bools | None = None,
-) -> tuple[Ints, Gains]:
+class Limits(msgspec.Struct, frozen=True, eq=False):
+    """What moves must keep to."""
+
+    capacity: Longs
+    """How many subscribers each broker may have."""
+    candidates: Bools | None = None
+    """(subscribers, brokers): who may go where; None: nobody beyond what was chosen."""
+    is_counted: Bools | None = None
+    """Who counts against capacities; None: everybody."""
+    moves_max: int | None = None
+    rounds: Annotated[int, msgspec.Meta(ge=0)] = ROUNDS_MAX
+    """Of the second step."""
+
+
+def worthwhile(home: Ints, target: Ints, events: Events, limits: Limits) -> tuple[Ints, Gains]:
     """Where subscribers should be, given where an assignment would have them, and the gains.
 
-    `capacity` is how many subscribers each broker may have; only those that are counted count.
     With `moves_max` those moves are made without which most would be crossed."""
-    counted = np.ones(len(home), dtype=np.bool_) if is_counted is None else is_counted
-    room = _Room(home, capacity, counted)
-    found = measure(home, target)
+    room = Room(home, limits.capacity, limits.is_counted)
+    found = events.gains(home, target)
     on_their_own = np.where(found.alone > 0, target, home)
     for start, worth in ((target, found.joint), (on_their_own, found.alone)):
         after = room.kept(start, worth)
-        gains = found if (after == target).all() else measure(home, after)
-        after, gains = _without_idle_moves(home, after, gains, measure, room)
-        if moves_max is not None and (after != home).sum() > moves_max:
-            after = room.best(after, gains.joint, moves_max)
-            gains = measure(home, after)
-            after, gains = _without_idle_moves(home, after, gains, measure, room)
+        gains = found if (after == target).all() else events.gains(home, after)
+        after, gains = _without_idle_moves(home, after, gains, events, room)
+        if limits.candidates is not None and limits.rounds:
+            after = _refined(home, after, gains, events, room, limits)
+            gains = events.gains(home, after)
+            after, gains = _without_idle_moves(home, after, gains, events, room)
+        if limits.moves_max is not None and (after != home).sum() > limits.moves_max:
+            after = room.best(after, gains.joint, limits.moves_max)
+            gains = events.gains(home, after)
+            after, gains = _without_idle_moves(home, after, gains, events, room)
         if gains.after <= gains.before and (after != home).any():
             return after, gains
-    return home.copy(), measure(home, home)
+    return home.copy(), events.gains(home, home)
 
 
 def _without_idle_moves(
-    home: Ints, after: Ints, gains: Gains, measure: Measure, room: _Room
+    home: Ints, after: Ints, gains: Gains, events: Events, room: Room
 ) -> tuple[Ints, Gains]:
     """As many of the moves to `after` as bring something, given their gains."""
     for _ in range(ROUNDS_MAX):
@@ -85,70 +107,32 @@ def _without_idle_moves(
         back = room.back(after, idle[np.argsort(gains.joint[idle], kind="stable")])
         if (back == after).all():
             break
-        trial = measure(home, back)
+        trial = events.gains(home, back)
         if trial.after > gains.after:
             break
         after, gains = back, trial
     return after, gains
 
 
-class _Room:
-    """How many subscribers brokers may have: what the bound says, or as many as they have."""
-
-    def __init__(self, home: Ints, capacity: Longs, is_counted: Bools) -> None:
-        self._home = home
-        self._is_counted = is_counted
-        self._brokers = len(capacity)
-        self._most = np.maximum(capacity, self._loads(home))
-
-    def _loads(self, places: Ints) -> Longs:
-        counted = places[self._is_counted]
-        return np.bincount(counted, minlength=self._brokers).astype(np.int64)
-
-    def back(self, after: Ints, subscribers: Longs) -> Ints:
-        """Some subscribers at home again, in their order, as far as there is room."""
-        found = after.copy()
-        free = self._most - self._loads(after)
-        for subscriber in subscribers.tolist():
-            broker = self._home[subscriber]
-            if free[broker] > 0 or not self._is_counted[subscriber]:
-                found[subscriber] = broker
-                free[broker] -= 1
-                free[after[subscriber]] += 1
-        return found
-
-    def kept(self, after: Ints, worth: Floats) -> Ints:
-        """The same without the least worthy moves to brokers that would have too many."""
-        found = after.copy()
-        while True:
-            over = self._loads(found) - self._most
-            full = np.flatnonzero(over > 0)
-            if not len(full):
-                return found
-            for broker in full.tolist():
-                came = np.flatnonzero((found == broker) & (self._home != broker) & self._is_counted)
-                least = came[np.argsort(worth[came], kind="stable")[: over[broker]]]
-                found[least] = self._home[least]
-
-    def best(self, after: Ints, worth: Floats, moves_max: int) -> Ints:
-        """Everybody at home but for some moves, the worthiest first as far as there is room.
-
-        A move that finds none is tried again when others have made some."""
-        found = self._home.copy()
-        free = self._most - self._loads(found)
-        moved = np.flatnonzero(after != self._home)
-        waiting = moved[np.argsort(-worth[moved], kind="stable")].tolist()
-        left = moves_max
-        is_changed = True
-        while is_changed and left:
-            is_changed = False
-            for subscriber in tuple(waiting):
-                source, target = self._home[subscriber], after[subscriber]
-                if left and (free[target] > 0 or not self._is_counted[subscriber]):
-                    found[subscriber] = target
-                    free[target] -= 1
-                    free[source] += 1
-                    waiting.remove(subscriber)
-                    left -= 1
-                    is_changed = True
-        return found
+def _refined(
+    home: Ints, start: Ints, gains: Gains, events: Events, room: Room, limits: Limits
+) -> Ints:
+    """Places from which no single move that is allowed saves a link, or as near to that as the
+    rounds allow."""
+    assert limits.candidates is not None, "only where somebody may go elsewhere"
+    here = start
+    crossed = gains.after if (start != home).any() else gains.before
+    for _ in range(limits.rounds):
+        steps = room.steps(here, events.savings(here, limits.candidates))
+        # Each step saves by itself; together they may get in each other's way.
+        while len(steps):
+            there = here.copy()
+            there[steps[:, 0]] = steps[:, 1]
+            found = events.gains(home, there).after
+            if found < crossed:
+                here, crossed = there, found
+                break
+            steps = steps[: len(steps) // 2]
+        else:
+            break
+    return here
