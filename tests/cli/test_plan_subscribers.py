@@ -127,3 +127,12 @@ def test_files_are_looked_at_before_spark_starts(
         run(tmp_path / "nothing")
     with pytest.raises(FileError, match="is a folder: give the name of a file"):
         run(traces, "-o", tmp_path)
+
+
+def test_a_planned_move_is_explained_by_the_name_of_its_subscriber(tmp_path: Path) -> None:
+    plans.save(MADE, tmp_path / "plan.json")
+    answer = CliRunner().invoke(
+        app, ["explain", "s", str(tmp_path / "plan.json"), "--json"], catch_exceptions=False
+    )
+    (told,) = msgspec.json.decode(answer.stdout)
+    assert (told["move"]["subscriber"], told["state"]) == ("s", "planned")

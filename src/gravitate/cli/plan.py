@@ -177,7 +177,7 @@ def show_plan(plan: Plan) -> None:
     if plan.yardstick:
         output.show_facts(
             [(name.replace("_", " "), value) for name, value in plan.yardstick.items()],
-            title="by the measure they were chosen by",
+            title="by the chooser's own measure",
         )
     for sentence in plan.notes:
         output.say(sentence)
@@ -187,11 +187,10 @@ def said(move: Any) -> str:
     """A move in a few words."""
     import msgspec
 
-    from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
+    from gravitate.model.moves import ClientMove, client_of
 
-    if isinstance(move, RelocatePublisher | ReassignSubscriber):
-        client = move.publisher if isinstance(move, RelocatePublisher) else move.subscriber
-        return f"{client}: {' - '.join(move.path or (move.source, move.target))}"
+    if isinstance(move, ClientMove):
+        return f"{client_of(move)}: {' - '.join(move.path or (move.source, move.target))}"
     told = {
         name: value
         for name, value in msgspec.structs.asdict(move).items()

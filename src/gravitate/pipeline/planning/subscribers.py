@@ -317,10 +317,9 @@ def _reason(by: str, way: Sequence[str], figures: dict[str, float], root: str) -
     else:
         price = f"{-saved:,.0f} messages {over}" if saved else "nothing"
         rule = f"{source} would have more than its share of subscribers; that costs {price}"
-    return (
-        f"{by}: {rule}, and its latency from {root} is {figures['latency_ms_after']:.3g} ms "
-        f"instead of {figures['latency_ms_before']:.3g} ms"
-    )
+    before, after = (f"{figures[f'latency_ms_{when}']:.3g} ms" for when in ("before", "after"))
+    latency = f"stays {after}" if after == before else f"is {after} instead of {before}"
+    return f"{by}: {rule}, and its latency from {root} {latency}"
 
 
 def _places(network: Network, overlay: Overlay, along_ms: Floats) -> tuple[Floats, Floats]:
