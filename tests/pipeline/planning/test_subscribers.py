@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.pipeline.planning.worlds import Recorded, record, with_clients_at
+from tests.pipeline.planning.worlds import (
+    Recorded,
+    assert_is_as_recorded,
+    record,
+    with_clients_at,
+)
 
 from gravitate.config.plan import Plan
 from gravitate.config.script import Script
@@ -45,14 +50,7 @@ def moved(plan: Plan, script: Script, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_the_model_of_things_as_they_are_is_what_was_recorded(plan: Plan) -> None:
-    for metric, value in plan.before.items():
-        known = plan.recorded[metric]
-        if known is None:
-            assert value is None, metric
-        else:
-            # Percentiles come from classes 2 % wide.
-            close = 0.02 if metric.startswith("delay_ms_p") else 1e-9
-            assert value == pytest.approx(known, rel=close, abs=1e-9), metric
+    assert_is_as_recorded(plan)
 
 
 def test_a_plan_lowers_the_message_rate_by_a_fifth(plan: Plan) -> None:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from gravitate.pipeline.evaluation import flow_groups
 from gravitate.pipeline.planning.prediction import collected, state_rows
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places, positions
@@ -54,10 +55,8 @@ def numbered(spark: Any, names: list[str]) -> Any:
 
 
 def audiences(publications: Any, deliveries: Any, numbers: Any, by_size: bool = False) -> Any:
-    """`source, audience, size_bytes, events`: how many events had which audience, by numbers.
-
-    Unless `by_size`, sizes are the mean over events that are otherwise alike: exact for what links
-    carry, and for delays where no bandwidth is limited."""
+    """`source, size_bytes, audience, events`: how many events had which audience, by numbers, as
+    `evaluation.flow_groups` makes them."""
     got = (
         deliveries.select(*_EVENT, "session")
         .join(numbers, "session")
@@ -72,16 +71,7 @@ def audiences(publications: Any, deliveries: Any, numbers: Any, by_size: bool = 
         .join(sources, "publisher")
         .withColumn("audience", F.coalesce("audience", nobody))
     )
-    keys = ("source", "audience", *(("size_bytes",) if by_size else ()))
-    size_bytes = F.first("size_bytes") if by_size else F.avg("size_bytes")
-    return (
-        events.groupBy(*keys)
-        .agg(
-            F.count(F.lit(1)).cast("double").alias("events"),
-            size_bytes.cast("double").alias("mean_bytes"),
-        )
-        .select("source", "audience", F.col("mean_bytes").alias("size_bytes"), "events")
-    )
+    return flow_groups(events, by_size)
 
 
 class RecordedEvents:

@@ -16,18 +16,15 @@ import msgspec
 import numpy as np
 from pyspark.sql import functions as F
 
-from gravitate.config import network as network_file
-from gravitate.config.network import Network
 from gravitate.config.plan import Plan, plan_of
 from gravitate.model.moves import ReassignSubscriber
-from gravitate.pipeline.measured import evaluate_run
 from gravitate.pipeline.metrics import Evaluation, Terms
 from gravitate.pipeline.planning import listeners as told
 from gravitate.pipeline.planning.audiences import RecordedEvents, audiences, numbered
 from gravitate.pipeline.planning.densities import densities
 from gravitate.pipeline.planning.listeners import Listeners
-from gravitate.pipeline.planning.making import Tell, link_latencies
-from gravitate.pipeline.planning.prediction import STATES, Frame, evaluated
+from gravitate.pipeline.planning.making import Run, Tell
+from gravitate.pipeline.planning.prediction import STATES, evaluated
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places
 from gravitate.pipeline.planning.subscribers import Choice, Posed, Scene, moves_of
@@ -61,18 +58,13 @@ def plan_from_store(
     tell: Tell = lambda sentence: None,
 ) -> Plan:
     """The same from tables that are complete."""
-    terms = terms or Terms()
-    manifest = store.manifest()
-    network = network_file.loads(manifest.network, "the network of the run")
-    overlay = Overlay.of(network, terms.service, link_latencies(store.derived(spark, "link_load")))
+    run = Run.read(spark, store, name, terms, tell)
+    network, overlay = run.network, run.overlay
     publications = store.traces(spark, "publications")
     deliveries = store.traces(spark, "deliveries")
-    tell(f"reading what {name} measured")
-    measured = evaluate_run(spark, store, name=name, terms=terms)
     tell("reading who wants what")
-    interests = _interests(
-        publications, store.traces(spark, "subscriptions"), deliveries, overlay, choice
-    )
+    changes = store.traces(spark, "subscriptions")
+    interests = _interests(publications, changes, deliveries, overlay, choice)
     by_size = any(link.bandwidth_bytes_per_s for link in network.links)
     numbers = numbered(spark, interests.listeners.names)
     rows = audiences(publications, deliveries, numbers, by_size).persist()
@@ -82,30 +74,18 @@ def plan_from_store(
         scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
         chosen = _chosen(scene, interests, choice, events)
         tell(f"predicting what {len(chosen.moves)} moves change")
-        before, after = _predicted(
-            events,
-            network,
-            overlay,
-            Frame(
-                duration_s=measured.duration_s,
-                sampling_rate=manifest.sampling_rate,
-                terms=terms,
-            ),
-            interests.listeners,
-            chosen,
-        )
+        before, after = _predicted(run, interests.listeners, chosen, events)
     finally:
         rows.unpersist()
-    service_ms = terms.service_ms
     return plan_of(
         kind="subscribers",
         run=name,
         network=network,
         parameters=choice.parameters()
         | {"axes": ", ".join(interests.axes), "root": overlay.brokers[scene.root]}
-        | ({"service_ms": service_ms} if service_ms else {}),
+        | run.parameters(),
         moves=chosen.moves,
-        recorded=measured.metrics(),
+        recorded=run.measured.metrics(),
         before=before.metrics(),
         after=after.metrics(),
         yardstick=chosen.yardstick,
@@ -209,27 +189,22 @@ def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, 
 
 
 def _predicted(
-    events: RecordedEvents,
-    network: Network,
-    overlay: Overlay,
-    frame: Frame,
-    listeners: Listeners,
-    chosen: Chosen,
+    run: Run, listeners: Listeners, chosen: Chosen, events: RecordedEvents
 ) -> tuple[Evaluation, Evaluation]:
     """Every metric of the recorded events, with subscribers where they are and where they go."""
     homes = dict(zip(STATES, (listeners.home, chosen.after), strict=True))
-    totals = events.totals(homes, network.forwarding)
-    costs = dict(zip(STATES, (0.0, sum(move.why.cost for move in chosen.moves)), strict=True))
+    totals = events.totals(homes, run.network.forwarding)
+    costs = (0.0, sum(move.why.cost for move in chosen.moves))
     before, after = (
         evaluated(
             state,
             totals[state],
-            network,
-            overlay,
-            msgspec.structs.replace(frame, subscribers=_loads(listeners, home, overlay)),
-            costs[state],
+            run.network,
+            run.overlay,
+            msgspec.structs.replace(run.frame, subscribers=_loads(listeners, home, run.overlay)),
+            cost,
         )
-        for state, home in homes.items()
+        for (state, home), cost in zip(homes.items(), costs, strict=True)
     )
     return before, after
 
