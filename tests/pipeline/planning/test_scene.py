@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.overlay.tree import neighbours, path
+from gravitate.pipeline.planning import subscribers
 from gravitate.pipeline.planning.listeners import Listeners, Vocabulary
 from gravitate.pipeline.planning.publishers import Overlay
-from gravitate.pipeline.planning.subscribers import Choice, Posed, Scene, tree_distances
+from gravitate.pipeline.planning.scene import Scene, tree_distances
+from gravitate.pipeline.planning.subscribers import Choice, Posed
 from gravitate.plan.assignment.event_space import Density
 from gravitate.plan.assignment.problem import PUBLISHER, candidate_lists
 
@@ -130,8 +132,21 @@ def test_interests_are_shares_of_the_events_and_who_got_nothing_is_not_in_it() -
     assert limits.is_counted is not None
     assert limits.is_counted.tolist() == [True, False, True, True]
     assert limits.candidates is not None
-    allowed = [np.flatnonzero(row).tolist() for row in limits.candidates]
-    assert allowed == [[1, 2, 3], [], [1, 2], [3]]
+    assert limits.candidates.subscriber.tolist() == [0, 2, 3]
+    allowed = [np.flatnonzero(row).tolist() for row in limits.candidates.table]
+    assert allowed == [[1, 2, 3], [1, 2], [3]]
+
+
+def test_with_too_many_subscribers_those_with_the_most_deliveries_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscribers, "REFINED_MAX", 9)
+    people = listeners((3, 0, 2, 3), (20.0, 0.0, 30.0, 40.0))
+    posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], Choice())
+    assert posed is not None
+    candidates = posed.limits(people.deliveries).candidates
+    assert candidates is not None
+    assert candidates.subscriber.tolist() == [2, 3]
 
 
 def test_algorithms_that_ignore_latency_still_leave_alone_who_is_to_stay() -> None:

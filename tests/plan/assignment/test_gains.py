@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.plan.assignment.gains import Bools, Gains, Limits, worthwhile
+from gravitate.plan.assignment.gains import Candidates, Gains, Limits, worthwhile
 from gravitate.plan.crossings import Floats, Ints, Wanted, crossings
 from gravitate.plan.flow import Tree, rooted
 
@@ -26,12 +26,14 @@ class Recording(msgspec.Struct):
         after, back = crossings(self.tree, self.wanted, target, home)
         return Gains(before, after, alone, -back)
 
-    def savings(self, home: Ints, candidates: Bools) -> Floats:
-        columns = []
-        for broker in range(len(self.tree)):
-            elsewhere = np.where(candidates[:, broker], np.int32(broker), home)
-            columns.append(crossings(self.tree, self.wanted, home, elsewhere)[1])
-        return np.stack(columns, axis=1)
+    def savings(self, home: Ints, candidates: Candidates) -> Floats:
+        who = candidates.subscriber
+        found = np.zeros(candidates.table.shape)
+        for row, broker in np.argwhere(candidates.table):
+            elsewhere = home.copy()
+            elsewhere[who[row]] = broker
+            found[row, broker] = crossings(self.tree, self.wanted, home, elsewhere)[1][who[row]]
+        return found
 
 
 def wanted_by(*audiences: tuple[int, set[int]]) -> Wanted:
@@ -98,13 +100,13 @@ def test_the_best_moves_are_made_first_and_only_where_there_is_room() -> None:
 def test_who_finds_a_better_broker_on_the_recorded_events_goes_there() -> None:
     events = Recording(LINE, wanted_by(*[(0, {0})] * 3, *[(3, {1})] * 3, (1, {2})))
     home = brokers(3, 0, 3)
-    everywhere = np.ones((3, 4), dtype=np.bool_)
+    everywhere = Candidates(np.arange(3), np.ones((3, 4), dtype=np.bool_))
     after, gains = worthwhile(home, home, events, Limits(np.full(4, 9), everywhere))
     assert after.tolist() == [0, 3, 1]
     assert gains.after == 0.0
     # Only where it is near enough; places that others leave are taken in the next round.
-    near = everywhere.copy()
-    near[2, :2] = False
+    near = Candidates(np.arange(3), everywhere.table.copy())
+    near.table[2, :2] = False
     after, _ = worthwhile(home, home, events, Limits(np.array([0, 0, 1, 0]), near))
     assert after.tolist() == [0, 3, 2]
     after, _ = worthwhile(home, home, events, Limits(np.full(4, 9), everywhere, rounds=0))
@@ -124,7 +126,8 @@ def test_never_more_links_are_crossed_and_no_bound_is_broken(
     capacity = np.array(data.draw(st.lists(st.integers(0, 4), min_size=4, max_size=4)))
     may = st.lists(st.booleans(), min_size=4 * count, max_size=4 * count)
     candidates = np.array(data.draw(may)).reshape(count, 4)
-    limits = Limits(capacity, candidates, moves_max=moves_max)
+    some = np.flatnonzero(candidates.any(axis=1))
+    limits = Limits(capacity, Candidates(some, candidates[some]), moves_max=moves_max)
     after, gains = worthwhile(home, target, events, limits)
     plain = worthwhile(home, target, events, msgspec.structs.replace(limits, rounds=0))[1]
     assert gains.after <= gains.before

@@ -28,13 +28,13 @@ from gravitate.pipeline.planning.prediction import collected, state_rows
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places, positions
 from gravitate.pipeline.totals import STATE_SCHEMA, Totals
-from gravitate.plan.assignment.gains import Bools, Gains
+from gravitate.plan.assignment.gains import Candidates, Gains
 from gravitate.plan.crossings import Floats, Ints, Wanted, crossings, flows_at
 from gravitate.plan.flow import flow
 
 _EVENT: Final = ("publisher", "incarnation", "counter")
 _GAINS: Final = "subscriber int, alone double, joint double"
-_SAVINGS: Final = "subscriber int, broker int, saved double"
+_SAVINGS: Final = "candidate int, broker int, saved double"
 _TOTAL: Final = -1
 """Instead of a subscriber: links crossed by all events before (`alone`) and after (`joint`)."""
 
@@ -97,17 +97,17 @@ class RecordedEvents:
         before, after = values[:, _TOTAL].tolist()
         return Gains(before, after, values[0, :-1], values[1, :-1])
 
-    def savings(self, home: Ints, candidates: Bools) -> Floats:
+    def savings(self, home: Ints, candidates: Candidates) -> Floats:
         """What each subscriber alone saves at each of its candidates."""
         task = functools.partial(_savings, self._overlay, home, candidates)
         summed = (
             self._rows.mapInArrow(task, _SAVINGS)
-            .groupBy("subscriber", "broker")
+            .groupBy("candidate", "broker")
             .agg(F.sum("saved").alias("saved"))
             .toArrow()
         )
-        found = np.zeros(candidates.shape)
-        at = tuple(summed.column(name).to_numpy() for name in ("subscriber", "broker"))
+        found = np.zeros(candidates.table.shape)
+        at = tuple(summed.column(name).to_numpy() for name in ("candidate", "broker"))
         found[at] = summed.column("saved").to_numpy()
         return found
 
@@ -159,22 +159,24 @@ def _gains(
 
 
 def _savings(
-    overlay: Overlay, home: Ints, candidates: Bools, batches: Iterator[pa.RecordBatch]
+    overlay: Overlay, home: Ints, candidates: Candidates, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    found = np.zeros(candidates.shape)
+    who = candidates.subscriber
+    found = np.zeros(candidates.table.shape)
     for batch in batches:
         wanted = wanted_of(batch, overlay)
         for broker in range(len(overlay.brokers)):
-            elsewhere = np.where(candidates[:, broker], np.int32(broker), home)
-            found[:, broker] += crossings(overlay.tree, wanted, home, elsewhere)[1]
-    subscriber, at = np.nonzero(found)
+            elsewhere = home.copy()
+            elsewhere[who[candidates.table[:, broker]]] = broker
+            found[:, broker] += crossings(overlay.tree, wanted, home, elsewhere)[1][who]
+    candidate, at = np.nonzero(found)
     yield pa.RecordBatch.from_arrays(
         [
-            pa.array(subscriber, pa.int32()),
+            pa.array(candidate, pa.int32()),
             pa.array(at, pa.int32()),
-            pa.array(found[subscriber, at]),
+            pa.array(found[candidate, at]),
         ],
-        names=["subscriber", "broker", "saved"],
+        names=["candidate", "broker", "saved"],
     )
 
 

@@ -27,7 +27,8 @@ from gravitate.pipeline.planning.making import Run, Tell
 from gravitate.pipeline.planning.prediction import STATES, evaluated
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places
-from gravitate.pipeline.planning.subscribers import Choice, Posed, Scene, moves_of
+from gravitate.pipeline.planning.scene import Scene
+from gravitate.pipeline.planning.subscribers import Choice, Posed, moves_of
 from gravitate.pipeline.report.write import complete_store
 from gravitate.pipeline.store import Store
 from gravitate.plan.assignment.event_space import Density, Floats, marks_of

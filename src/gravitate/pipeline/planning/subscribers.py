@@ -2,16 +2,7 @@
 
     posed = Posed.of(scene, listeners, densities, choice)
     target = posed.targets()
-    moves = moves_of(...)
-
-Paper 4 has one publisher at the root of a tree, and subscribers at its leaves. A recorded network
-has publishers and subscribers anywhere. So the root is the broker that is nearest to where events
-are published, weighed by how many; every broker may serve, and one with brokers below it is two
-nodes of the problem: an inner one, and a leaf at the same place.
-
-A subscriber's place is unknown to traces, so it counts as being where its present broker is. Its
-latency through another one is that of the tree from the root to there, and from there to its
-present broker: by the network file's coordinates if all brokers have some, else along the links.
+    moves = moves_of(posed, listeners, target, after, gains)
 
 Owns how a run becomes a problem and a solution becomes moves with their reasons. It knows neither
 Spark nor how links are counted.
@@ -25,20 +16,25 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gravitate.config.network import Network
 from gravitate.errors import InputError
 from gravitate.model.moves import Rationale, ReassignSubscriber
-from gravitate.overlay.embedding import distances, embed
 from gravitate.overlay.tree import path
 from gravitate.pipeline.planning.listeners import Listeners
-from gravitate.pipeline.planning.publishers import EVIDENCE_MIN, Overlay
-from gravitate.plan.assignment import problem as problems
+from gravitate.pipeline.planning.publishers import EVIDENCE_MIN
+from gravitate.pipeline.planning.scene import Scene
 from gravitate.plan.assignment.algorithms import ALGORITHMS, solve
 from gravitate.plan.assignment.event_space import Density
-from gravitate.plan.assignment.gains import ROUNDS_MAX, Bools, Gains, Limits
+from gravitate.plan.assignment.gains import ROUNDS_MAX, Candidates, Gains, Limits
 from gravitate.plan.assignment.greedy import with_grown_filters
-from gravitate.plan.assignment.known_latencies import STAYS_FREE, problem_at, with_tree_ms
-from gravitate.plan.assignment.problem import Floats, Ints, Longs, Places, Problem
+from gravitate.plan.assignment.known_latencies import STAYS_FREE, problem_at
+from gravitate.plan.assignment.problem import (
+    Floats,
+    Ints,
+    Longs,
+    Places,
+    Problem,
+    candidate_table,
+)
 from gravitate.plan.assignment.solution import violations
 
 ALGORITHM: Final = "Gr*"
@@ -108,46 +104,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return told
 
 
-class Scene(msgspec.Struct, frozen=True, eq=False):
-    """A network as the problem has it, seen from its root; brokers by their position."""
-
-    overlay: Overlay
-    root: int
-    network: problems.Network
-    broker: Ints
-    """Of each leaf."""
-    leaf: Ints
-    """Of each broker."""
-    near_ms: Floats
-    """(brokers, leaves): latency between brokers' places."""
-    points: Floats
-    """Of brokers."""
-
-    @classmethod
-    def of(
-        cls, network: Network, overlay: Overlay, published: Floats, complexity: int = 3
-    ) -> Scene:
-        """`published` are the events that were published at each broker."""
-        along_ms, hops = tree_distances(overlay)
-        # Of brokers that are equally near the one with the fewest links between.
-        far_ms, far_hops = along_ms @ published, hops @ published
-        root = int(np.lexsort((far_hops, far_ms))[0])
-        points, direct_ms = _places(network, overlay, along_ms)
-        count = len(overlay.brokers)
-        parent = _parents(overlay, root)
-        inner = np.unique(parent[parent >= 0])
-        nodes = np.concatenate((np.arange(count), inner))
-        posed = problems.network_of(
-            points[root], points[nodes], np.concatenate((parent, inner)), complexity
-        )
-        posed = with_tree_ms(posed, along_ms[root][nodes])
-        broker = nodes[posed.leaves].astype(np.int32)
-        leaf = np.empty(count, dtype=np.int32)
-        leaf[broker] = np.arange(count)
-        near_ms = np.ascontiguousarray(direct_ms[:, broker])
-        return cls(overlay, root, posed, broker, leaf, near_ms, points)
-
-
 class Posed(msgspec.Struct, frozen=True, eq=False):
     """The problem for those subscribers whom recorded events concern."""
 
@@ -202,31 +158,26 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
         solution = solve(self.choice.algorithm, self.problem, self.choice.seed)
         chosen = self.scene.broker[solution.leaf]
         # Some algorithms ignore candidates, and with them who is to stay.
-        free = self.candidates().sum(axis=1)[self.subscriber] > 1
+        free = np.bitwise_count(self.problem.reach.candidates).sum(axis=1) > 1
         found = self.home.copy()
         found[self.subscriber] = np.where(free, chosen, self.home[self.subscriber])
         return found
 
-    def candidates(self) -> Bools:
-        """(all subscribers, brokers): who may be where."""
-        leaves = len(self.scene.leaf)
-        shifts = np.arange(64, dtype=np.uint64)
-        bits = (self.problem.reach.candidates[:, :, None] >> shifts) & np.uint64(1)
-        by_leaf = bits.reshape(len(self.subscriber), -1)[:, :leaves].astype(np.bool_)
-        found = np.zeros((len(self.home), leaves), dtype=np.bool_)
-        found[self.subscriber] = by_leaf[:, self.scene.leaf]
-        return found
-
     def limits(self, deliveries: Floats) -> Limits:
         """What moves must keep to: bounds on latency and load, and how many they may be."""
-        candidates = self.candidates()
-        watched = REFINED_MAX // candidates.shape[1]
-        if len(candidates) > watched:
-            candidates[np.argsort(-deliveries, kind="stable")[watched:]] = False
+        leaves = len(self.scene.leaf)
+        by_deliveries = np.argsort(-deliveries[self.subscriber], kind="stable")
+        watched = np.sort(by_deliveries[: max(1, REFINED_MAX // leaves)])
+        table = candidate_table(self.problem.reach.candidates[watched], leaves)
         is_counted = np.zeros(len(self.home), dtype=np.bool_)
         is_counted[self.subscriber] = True
-        most = self.problem.leaf_capacities(self.problem.beta_max)[self.scene.leaf]
-        return Limits(most, candidates, is_counted, self.choice.moves_max, self.choice.rounds)
+        return Limits(
+            capacity=self.problem.leaf_capacities(self.problem.beta_max)[self.scene.leaf],
+            candidates=Candidates(self.subscriber[watched], table[:, self.scene.leaf]),
+            is_counted=is_counted,
+            moves_max=self.choice.moves_max,
+            rounds=self.choice.rounds,
+        )
 
     def volume(self, home: Ints) -> float:
         """What brokers let pass by boxes: the sum over brokers of the share of all events."""
@@ -256,21 +207,6 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
                     f"away, {found.accepted:.3g} ms allowed"
                 )
         return said
-
-
-def tree_distances(overlay: Overlay) -> tuple[Floats, Floats]:
-    """Between all pairs of brokers along the tree: latency in ms, and links."""
-    tree = overlay.tree
-    count = len(tree)
-    far_ms, hops = np.zeros((2, count, count))
-    known: list[int] = []
-    for broker in np.argsort(tree.depth, kind="stable").tolist():
-        up = tree.parent[broker]
-        if up >= 0:
-            for table, step in ((far_ms, 1000 * tree.latency_s[broker]), (hops, 1.0)):
-                table[broker, known] = table[known, broker] = table[up, known] + step
-        known.append(broker)
-    return far_ms, hops
 
 
 def moves_of(
@@ -320,22 +256,3 @@ def _reason(by: str, way: Sequence[str], figures: dict[str, float], root: str) -
     before, after = (f"{figures[f'latency_ms_{when}']:.3g} ms" for when in ("before", "after"))
     latency = f"stays {after}" if after == before else f"is {after} instead of {before}"
     return f"{by}: {rule}, and its latency from {root} {latency}"
-
-
-def _places(network: Network, overlay: Overlay, along_ms: Floats) -> tuple[Floats, Floats]:
-    """Points of brokers in the network space, and latencies between their places."""
-    given = {broker.id: broker.coordinates for broker in network.brokers}
-    rows = [given[broker] for broker in overlay.brokers]
-    if rows[0] and len({len(row) for row in rows}) == 1:
-        points = np.array(rows, dtype=np.float64)
-        return points, distances(points)
-    return np.ascontiguousarray(embed(2 * along_ms).points), along_ms
-
-
-def _parents(overlay: Overlay, root: int) -> Ints:
-    """The parent of each broker when the tree hangs from `root`."""
-    parent = overlay.tree.parent.copy()
-    above, broker = problems.PUBLISHER, root
-    while broker >= 0:
-        parent[broker], above, broker = above, broker, int(overlay.tree.parent[broker])
-    return parent

@@ -47,6 +47,14 @@ class Gains(msgspec.Struct, frozen=True, eq=False):
     """For each subscriber, more when all move and it alone stays."""
 
 
+class Candidates(msgspec.Struct, frozen=True, eq=False):
+    """Who may go elsewhere, and where to."""
+
+    subscriber: Longs
+    table: Bools
+    """(those subscribers, brokers)"""
+
+
 class Events(Protocol):
     """Recorded events, as far as they are asked here."""
 
@@ -54,9 +62,9 @@ class Events(Protocol):
         """What changes from `home` to `target`."""
         ...
 
-    def savings(self, home: Ints, candidates: Bools) -> Floats:
-        """(subscribers, brokers): by how many fewer links are crossed when one subscriber alone
-        goes from home to a broker; 0 where that is no candidate."""
+    def savings(self, home: Ints, candidates: Candidates) -> Floats:
+        """(those that may go elsewhere, brokers): by how many fewer links are crossed when one
+        subscriber alone goes from home to a broker; 0 where that is no candidate."""
         ...
 
 
@@ -65,8 +73,8 @@ class Limits(msgspec.Struct, frozen=True, eq=False):
 
     capacity: Longs
     """How many subscribers each broker may have."""
-    candidates: Bools | None = None
-    """(subscribers, brokers): who may go where; None: nobody beyond what was chosen."""
+    candidates: Candidates | None = None
+    """None: nobody goes anywhere but to where it was chosen for."""
     is_counted: Bools | None = None
     """Who counts against capacities; None: everybody."""
     moves_max: int | None = None
@@ -79,23 +87,36 @@ def worthwhile(home: Ints, target: Ints, events: Events, limits: Limits) -> tupl
 
     With `moves_max` those moves are made without which most would be crossed."""
     room = Room(home, limits.capacity, limits.is_counted)
+    after, gains = _start(home, target, events, room)
+    if limits.candidates is not None and limits.rounds:
+        after = _refined(home, after, gains, events, room, limits)
+        after, gains = _without_idle_moves(home, after, events.gains(home, after), events, room)
+    if limits.moves_max is not None and (after != home).sum() > limits.moves_max:
+        after = room.best(after, gains.joint, limits.moves_max)
+        after, gains = _without_idle_moves(home, after, events.gains(home, after), events, room)
+        if gains.after > gains.before:
+            return home.copy(), _nothing(gains)
+    return after, gains
+
+
+def _start(home: Ints, target: Ints, events: Events, room: Room) -> tuple[Ints, Gains]:
+    """What of the chosen places is worth while; if nothing is in all, then of those that are for
+    their subscriber alone; if nothing is again, home."""
     found = events.gains(home, target)
     on_their_own = np.where(found.alone > 0, target, home)
     for start, worth in ((target, found.joint), (on_their_own, found.alone)):
         after = room.kept(start, worth)
         gains = found if (after == target).all() else events.gains(home, after)
         after, gains = _without_idle_moves(home, after, gains, events, room)
-        if limits.candidates is not None and limits.rounds:
-            after = _refined(home, after, gains, events, room, limits)
-            gains = events.gains(home, after)
-            after, gains = _without_idle_moves(home, after, gains, events, room)
-        if limits.moves_max is not None and (after != home).sum() > limits.moves_max:
-            after = room.best(after, gains.joint, limits.moves_max)
-            gains = events.gains(home, after)
-            after, gains = _without_idle_moves(home, after, gains, events, room)
-        if gains.after <= gains.before and (after != home).any():
+        if gains.after <= gains.before:
             return after, gains
-    return home.copy(), events.gains(home, home)
+    return home.copy(), _nothing(found)
+
+
+def _nothing(gains: Gains) -> Gains:
+    """The gains of not moving."""
+    zeros = np.zeros(len(gains.alone))
+    return Gains(gains.before, gains.before, zeros, zeros)
 
 
 def _without_idle_moves(
@@ -120,10 +141,10 @@ def _refined(
     """Places from which no single move that is allowed saves a link, or as near to that as the
     rounds allow."""
     assert limits.candidates is not None, "only where somebody may go elsewhere"
-    here = start
-    crossed = gains.after if (start != home).any() else gains.before
+    here, crossed = start, gains.after
     for _ in range(limits.rounds):
-        steps = room.steps(here, events.savings(here, limits.candidates))
+        savings = events.savings(here, limits.candidates)
+        steps = room.steps(here, limits.candidates.subscriber, savings)
         # Each step saves by itself; together they may get in each other's way.
         while len(steps):
             there = here.copy()

@@ -241,12 +241,16 @@ def all_leaves(problem: Problem) -> Words:
     return np.tile(row, (len(problem), 1))
 
 
+def candidate_table(candidates: Words, leaves: int) -> NDArray[np.bool_]:
+    """Candidates as (subscribers, leaves), a byte each."""
+    octets = np.ascontiguousarray(candidates).astype("<u8", copy=False).view(np.uint8)
+    bits = np.unpackbits(octets, axis=1, bitorder="little")[:, :leaves]
+    return bits.view(np.bool_)
+
+
 def candidate_lists(candidates: Words, leaves: int) -> list[list[int]]:
     """Candidates as lists of leaves: for reading, not for millions."""
-    shifts = np.arange(64, dtype=np.uint64)
-    bits = (candidates[:, :, None] >> shifts) & np.uint64(1)
-    rows = bits.reshape(len(candidates), candidates.shape[1] * 64)[:, :leaves]
-    return [np.flatnonzero(row).tolist() for row in rows]
+    return [np.flatnonzero(row).tolist() for row in candidate_table(candidates, leaves)]
 
 
 def _floats(name: str, values: ArrayLike, axes: int) -> Floats:

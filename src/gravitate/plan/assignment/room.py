@@ -59,24 +59,29 @@ class Room:
         free = self._free(found)
         moved = np.flatnonzero(after != self._home)
         waiting = moved[np.argsort(-worth[moved], kind="stable")].tolist()
-        left, is_changed = moves_max, True
-        while is_changed and left:
-            is_changed = False
-            for subscriber in tuple(waiting):
+        left = moves_max
+        while left:
+            still = []
+            for subscriber in waiting:
                 if left and self._go(subscriber, int(after[subscriber]), found, free):
-                    waiting.remove(subscriber)
                     left -= 1
-                    is_changed = True
+                else:
+                    still.append(subscriber)
+            if len(still) == len(waiting):
+                break
+            waiting = still
         return found
 
-    def steps(self, here: Ints, savings: Floats) -> Longs:
+    def steps(self, here: Ints, subscribers: Longs, savings: Floats) -> Longs:
         """Rows of a subscriber and the broker it should go to next, those that save most first:
-        each to where it saves most of the brokers with room."""
+        each to where it saves most of the brokers with room. `savings` has a row for each of the
+        subscribers that may go."""
         places = here.copy()
         free = self._free(here)
         found = []
-        for subscriber in np.argsort(-savings.max(axis=1), kind="stable").tolist():
-            own = savings[subscriber]
+        most = savings.max(axis=1, initial=0.0)
+        for row in np.argsort(-most, kind="stable")[: np.count_nonzero(most > 0)].tolist():
+            subscriber, own = int(subscribers[row]), savings[row]
             for broker in np.argsort(-own, kind="stable").tolist():
                 if own[broker] <= 0:
                     break
