@@ -14,7 +14,7 @@ from gravitate.plan.assignment.problem import PUBLISHER, Floats, Problem, candid
 from gravitate.plan.assignment.rectangles import candidate_rectangles
 from gravitate.plan.assignment.rounding import RoundingParameters, rounded
 
-from .problems import drawn
+from tests.plan.assignment.problems import drawn
 
 PRECISE = LpParameters(precision=1e-4)
 

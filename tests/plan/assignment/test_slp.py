@@ -14,8 +14,8 @@ from gravitate.plan.assignment.searching import SearchParameters
 from gravitate.plan.assignment.slp import Planned, SlpParameters, slp, slp1
 from gravitate.plan.assignment.solution import measures, violations
 
-from .hard_for_greedy import trap
-from .problems import drawn
+from tests.plan.assignment.hard_for_greedy import trap
+from tests.plan.assignment.problems import drawn
 
 QUICK = FilterAssignParameters(
     certificate_size=32,

@@ -16,9 +16,19 @@ from gravitate.errors import InputError
 from gravitate.plan.assignment import greedy, slp
 from gravitate.plan.assignment.balance import balance
 from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.solution import Solution
+from gravitate.plan.assignment.searching import improved
+from gravitate.plan.assignment.solution import Solution, rank
 
 Algorithm = Callable[[Problem, int], Solution]
+
+
+def best(problem: Problem, seed: int = 0) -> Solution:
+    """The local search from the better of Gr* and SLP, or SLP1 where there is one level."""
+    is_flat = len(problem.network.leaves) == len(problem.network)
+    planned = (slp.slp1 if is_flat else slp.slp)(problem, seed)
+    starts = (planned.solution, greedy.gr_star(problem, seed))
+    return improved(problem, min(starts, key=lambda one: rank(problem, one)), seed)
+
 
 ALGORITHMS: Final = MappingProxyType[str, Algorithm](
     {
@@ -30,6 +40,7 @@ ALGORITHMS: Final = MappingProxyType[str, Algorithm](
         "Balance": balance,
         "SLP1": lambda problem, seed: slp.slp1(problem, seed).solution,
         "SLP": lambda problem, seed: slp.slp(problem, seed).solution,
+        "best": best,
     }
 )
 
