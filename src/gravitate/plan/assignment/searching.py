@@ -53,7 +53,7 @@ class SearchParameters(msgspec.Struct, frozen=True):
     """Attempts for each box that leaves may have."""
     attempts_min: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """However few boxes there are."""
-    work_max: Annotated[int, msgspec.Meta(ge=1)] = 20_000_000
+    work_max: Annotated[int, msgspec.Meta(ge=1)] = 8_000_000
     """How many subscribers are taken out in all before the search ends."""
     heat: Annotated[float, msgspec.Meta(ge=0.0)] = 0.06
     """The first temperature, in mean volumes of a broker's filter; 0: never anything worse."""
