@@ -160,7 +160,7 @@ def _broker_regions(parameters: Set1, joint: Floats) -> Floats:
             f"broker_regions '{parameters.broker_regions}' are no shares: write three numbers "
             "that are not all 0, as 4:1:4"
         )
-    return shares / shares.sum()
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
 
 
 def _spots_of(sites: places.Places) -> Spots:
