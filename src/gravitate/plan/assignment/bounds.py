@@ -32,7 +32,8 @@ without such a broker is left out. Levels are different brokers, so their bounds
 **Boxes.** Some leaves can be taken out of all this and counted by their hulls instead: what their
 filters must have because they are unions of few boxes (`hulls`). Whoever has such a leaf as a
 candidate is left out of the count above; then the two add up, since they speak of different leaves.
-The bound is the better of counting with hulls and without.
+The bound is the best of counting with hulls, without, and the exact union of all interests: cells
+lose what interests hold of them in part.
 
 Counts by cell and set add up over blocks of subscribers (`counted`), so they can be made anywhere;
 only `together` and `counted` see subscribers.
@@ -56,6 +57,7 @@ from gravitate.plan.assignment.problem import (
     Problem,
     Words,
 )
+from gravitate.plan.assignment.volume_kernels import union_volume
 
 
 class BoundParameters(msgspec.Struct, frozen=True):
@@ -108,13 +110,22 @@ def lower_bound(problem: Problem, parameters: BoundParameters = DEFAULTS) -> flo
     candidates, interests = problem.reach.candidates, problem.interests
     step = -(-len(problem) // parameters.sample_max)
     hulls = captive_hulls(problem.network, candidates[::step], interests[::step])
-    best = 0.0
+    best = _union_bound(problem)
     for apart in (None, hulls) if hulls.any() else (None,):
         plan = plan_of(
             problem.network, capacity, candidates[::step], interests[::step], apart, parameters
         )
         best = max(best, bound_of(plan, counted(plan, candidates, interests)))
     return best
+
+
+def _union_bound(problem: Problem) -> float:
+    """What is wanted passes one broker at least on each level that all leaves lie below."""
+    if problem.dimensions > 2:
+        return 0.0  # exact unions take too long, and cells are seldom worse
+    levels = levels_of(problem.network, problem.leaf_capacities(problem.beta_max))
+    passed = sum(bool((level.item_of != kernels.NOWHERE).all()) for level in levels)
+    return passed * float(union_volume(problem.interests))
 
 
 def plan_of(

@@ -1,7 +1,6 @@
 """The optimum of small one-level problems, by integer programming (a yardstick beyond paper 4).
 
     best = optimum(problem)
-    assert best.lower == best.bandwidth
 
 For about 5 brokers and 20 subscribers. A *column* is a leaf with a set of subscribers that it can
 serve within latencies and load, and costs the least volume of a filter for them: the union of at
@@ -12,7 +11,7 @@ has one at most (set covering; being covered twice is no cheaper than leaving on
 
 1. The linear relaxation is solved by column generation: a small program (OR-Tools GLOP), and in
    each round the columns of least reduced cost, out of all.
-2. The integer program over the columns found so far (CP-SAT) gives a first solution.
+2. The integer program over the columns found so far (SCIP) gives a first solution.
 3. A column whose reduced cost is more than the gap is in no better solution; the integer program
    over the rest gives the optimum.
 
@@ -23,23 +22,21 @@ together. No algorithm here makes use of it, and the linear program of the paper
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from ortools.linear_solver import pywraplp
-from ortools.sat.python import cp_model
 
 from gravitate.errors import InputError
+from gravitate.plan.assignment.balance import balance
 from gravitate.plan.assignment.clustering import enclosing_boxes
 from gravitate.plan.assignment.cover_kernels import cover_volume, cover_volumes
 from gravitate.plan.assignment.problem import PUBLISHER, Floats, Ints, Longs, Problem
-from gravitate.plan.assignment.solution import Solution, filters_of
+from gravitate.plan.assignment.solution import Solution, filters_of, measures
 
 SETS_MAX: Final = 2_000_000
-_UNITS: Final = 1 << 40
-"""What the greatest volume is as a whole number: CP-SAT works on whole numbers."""
 _COLUMNS_PER_ROUND: Final = 50
 _ROUNDS_MAX: Final = 1_000
 _ROUNDING: Final = 1e-9
@@ -58,14 +55,55 @@ class _Columns(msgspec.Struct, frozen=True, eq=False):
     """(leaves, sets)"""
 
 
+class _Program:
+    """Each subscriber in a column at least, each leaf with one column at most, at least cost."""
+
+    def __init__(self, solver: str, columns: _Columns) -> None:
+        self.columns = columns
+        self.solver = pywraplp.Solver.CreateSolver(solver)
+        self.is_whole = solver == "SCIP"
+        infinity = self.solver.infinity()
+        subscribers, leaves = columns.members.shape[1], len(columns.is_allowed)
+        self.rows = [self.solver.Constraint(1.0, infinity) for _ in range(subscribers)]
+        self.rows += [self.solver.Constraint(-infinity, 1.0) for _ in range(leaves)]
+
+    def add(self, cost: float, rows: list[int]) -> Any:
+        infinity = self.solver.infinity()
+        variable = self.solver.BoolVar("") if self.is_whole else self.solver.NumVar(0, infinity, "")
+        self.solver.Objective().SetCoefficient(variable, cost)
+        for row in rows:
+            self.rows[row].SetCoefficient(variable, 1.0)
+        return variable
+
+    def add_column(self, leaf: int, number: int) -> Any:
+        columns = self.columns
+        members = np.flatnonzero(columns.members[number]).tolist()
+        cost = float(columns.cost[columns.kind[leaf], number])
+        return self.add(cost, [*members, columns.members.shape[1] + leaf])
+
+    def solve(self) -> None:
+        exactly = pywraplp.MPSolverParameters()
+        exactly.SetDoubleParam(pywraplp.MPSolverParameters.RELATIVE_MIP_GAP, 0.0)
+        status = self.solver.Solve(exactly)
+        assert status == pywraplp.Solver.OPTIMAL, f"status {status} of a program with a solution"
+
+
 def optimum(problem: Problem) -> Solution:
     """A solution of the least bandwidth among those that hold all bounds, beta_max for load."""
     if (problem.network.parent != PUBLISHER).any():
         raise InputError("brokers below other brokers are not accepted: write one level for exact")
     if len(problem) == 0:
-        return Solution(np.empty(0, dtype=np.int32), filters_of([[]] * len(problem.network), problem.dimensions))
+        nothing = filters_of([[]] * len(problem.network), problem.dimensions)
+        return Solution(np.empty(0, dtype=np.int32), nothing)
+    start = balance(problem)
+    factor = measures(problem, start).load_balance_factor
+    if factor > problem.beta_max * (1.0 + _ROUNDING):
+        raise InputError(
+            f"a load balance factor of {factor:g} is the least within latencies, "
+            f"beta_max = {problem.beta_max:g} is not accepted: write at least that"
+        )
     columns = _columns(problem)
-    chosen, duals = _relaxed(columns)
+    chosen, duals = _relaxed(columns, _columns_of(columns, start.leaf))
     first = _covered(columns, chosen)
     reduced = _reduced(columns, duals)
     # The relaxation's value is what the duals add up to; see `_relaxed`.
@@ -120,48 +158,43 @@ def _reduced(columns: _Columns, duals: Floats) -> Floats:
     return np.where(columns.is_allowed, found, np.inf)
 
 
-def _relaxed(columns: _Columns) -> tuple[Longs, Floats]:
-    """The linear relaxation: the columns it was solved with, (leaf, set), and its duals, those of
-    subscribers and then those of leaves, with which no column has a negative reduced cost.
+def _columns_of(columns: _Columns, leaf: Ints) -> list[tuple[int, int]]:
+    """The columns of an assignment."""
+    found = []
+    for at in np.unique(leaf).tolist():
+        number = np.flatnonzero((columns.members == (leaf == at)).all(axis=1))
+        found.append((at, int(number[0])))
+    return found
+
+
+def _relaxed(columns: _Columns, start: list[tuple[int, int]]) -> tuple[Longs, Floats]:
+    """The linear relaxation, begun with a valid assignment's columns: the columns it was solved
+    with, (leaf, set), and its duals, those of subscribers and then those of leaves, with which no
+    column has a negative reduced cost.
 
     The right sides of all rows are 1, so the value is the sum of the duals."""
-    subscribers, leaves = columns.members.shape[1], len(columns.is_allowed)
-    solver = pywraplp.Solver.CreateSolver("GLOP")
-    rows = [solver.Constraint(1.0, solver.infinity()) for _ in range(subscribers)]
-    rows += [solver.Constraint(-solver.infinity(), 1.0) for _ in range(leaves)]
-    dear = 1.0 + 2.0 * float(columns.cost.max()) * leaves
-    objective = solver.Objective()
-    for row in rows[:subscribers]:
-        # Nobody served at a price that is never worth it: the program always has a solution.
-        spare = solver.NumVar(0.0, solver.infinity(), "")
-        row.SetCoefficient(spare, 1.0)
-        objective.SetCoefficient(spare, dear)
-    chosen: list[tuple[int, int]] = []
+    program = _Program("GLOP", columns)
+    for leaf, number in start:
+        program.add_column(leaf, number)
+    least = -_ROUNDING * (1.0 + float(columns.cost.max()))
+    chosen = list(start)
     for _ in range(_ROUNDS_MAX):
-        assert solver.Solve() == pywraplp.Solver.OPTIMAL, "the relaxation has a solution"
-        duals = np.array([row.dual_value() for row in rows])
+        program.solve()
+        duals = np.array([row.dual_value() for row in program.rows])
         reduced = _reduced(columns, duals)
         cheapest = np.argsort(reduced, axis=1, kind="stable")[:, :_COLUMNS_PER_ROUND]
         new = [
             (leaf, int(number))
-            for leaf in range(leaves)
+            for leaf in range(len(reduced))
             for number in cheapest[leaf]
-            if reduced[leaf, number] < -_ROUNDING * dear
+            if reduced[leaf, number] < least
         ]
         if not new:
-            break
+            return np.array(chosen, dtype=np.int64), duals
         for leaf, number in new:
-            column = solver.NumVar(0.0, solver.infinity(), "")
-            objective.SetCoefficient(column, float(columns.cost[columns.kind[leaf], number]))
-            rows[subscribers + leaf].SetCoefficient(column, 1.0)
-            for subscriber in np.flatnonzero(columns.members[number]).tolist():
-                rows[subscriber].SetCoefficient(column, 1.0)
+            program.add_column(leaf, number)
         chosen += new
-    if float(duals[:subscribers].max()) >= dear * (1.0 - _ROUNDING):
-        raise InputError(
-            "no assignment holds all bounds: write a greater beta_max or longer delays"
-        )
-    return np.array(chosen, dtype=np.int64), duals
+    raise AssertionError(f"columns are still missing after {_ROUNDS_MAX} rounds")
 
 
 def _value(columns: _Columns, chosen: Longs) -> float:
@@ -170,21 +203,10 @@ def _value(columns: _Columns, chosen: Longs) -> float:
 
 def _covered(columns: _Columns, usable: Longs) -> Longs:
     """The cheapest of the usable columns that have everybody, one a leaf."""
-    model = cp_model.CpModel()
-    takes = [model.new_bool_var("") for _ in usable]
-    for subscriber in range(columns.members.shape[1]):
-        having = np.flatnonzero(columns.members[usable[:, 1], subscriber])
-        model.add_bool_or([takes[number] for number in having])
-    for leaf in range(len(columns.is_allowed)):
-        model.add_at_most_one([takes[number] for number in np.flatnonzero(usable[:, 0] == leaf)])
-    costs = columns.cost[columns.kind[usable[:, 0]], usable[:, 1]]
-    unit = max(float(costs.max()), np.finfo(np.float64).tiny) / _UNITS
-    model.minimize(sum(round(cost / unit) * take for cost, take in zip(costs, takes, strict=True)))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    status = solver.solve(model)
-    assert status == cp_model.OPTIMAL, solver.status_name(status)
-    return usable[[bool(solver.value(take)) for take in takes]]
+    program = _Program("SCIP", columns)
+    takes = [program.add_column(leaf, number) for leaf, number in usable.tolist()]
+    program.solve()
+    return usable[[take.solution_value() > 0.5 for take in takes]]
 
 
 def _solution(problem: Problem, columns: _Columns, chosen: Longs) -> Solution:

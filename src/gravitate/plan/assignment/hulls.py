@@ -56,8 +56,8 @@ def least_volume(boxes: Floats, complexity: int) -> float:
 
 def _far_apart(points: Floats, count: int) -> Floats:
     """Some of the points, each as far as possible from those before."""
-    spread = np.maximum(np.ptp(points, axis=0), np.finfo(np.float64).tiny)
-    scaled = points / spread
+    spread = np.ptp(points, axis=0)
+    scaled = points / np.where(spread > 0.0, spread, 1.0)
     chosen = [int(np.argmin(scaled.sum(axis=1)))]
     nearest = np.linalg.norm(scaled - scaled[chosen[0]], axis=1)
     while len(chosen) < min(count, len(points)):

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from gravitate.matching.jit import kernel
+from gravitate.plan.assignment.greedy_kernels import least_loaded
 from gravitate.plan.assignment.slot_kernels import (
     NOBODY,
     cheapest,
     drawn,
     forget,
+    is_held_at_origin,
     put_in,
     refresh_volume,
     shrink_stale,
@@ -145,10 +147,18 @@ def _sorted_block(fixed: Any, state: Any, random: Any) -> Any:
 
 @kernel
 def attempt(
-    fixed: Any, state: Any, weights: Any, temperature: Any, tries: Any, blink: Any, random: Any
+    fixed: Any,
+    state: Any,
+    weights: Any,
+    temperature: Any,
+    price: Any,
+    tries: Any,
+    blink: Any,
+    random: Any,
 ) -> Any:
     """One block out and in: by how much the bandwidth has changed, 0 when it was undone, and how
-    many were taken out."""
+    many were taken out. Each subscriber away from its origin costs `price`."""
+    away = state.counts[2]
     barred = _take_block(fixed, state, weights, random)
     shrink_stale(fixed, state)
     for position in _sorted_block(fixed, state, random):
@@ -166,7 +176,8 @@ def attempt(
         broker = state.touched[position]
         refresh_volume(fixed, state, broker)
         change += state.volume[broker] - state.kept_volume[broker]
-    if change > -temperature * np.log(1.0 - drawn(random)):
+    cost = change + price * (state.counts[2] - away)
+    if cost > -temperature * np.log(1.0 - drawn(random)):
         undo(fixed, state)
         return 0.0, taken
     forget(state)
@@ -182,6 +193,8 @@ def search(
     work_max: Any,
     hot: Any,
     cold: Any,
+    price: Any,
+    target: Any,
     tries: Any,
     blink: Any,
     random: Any,
@@ -191,13 +204,14 @@ def search(
     """Attempts while the temperature falls from `hot` to `cold`; leaves the best state that was
     seen in `best_slot` and `best_boxes`, and says its bandwidth.
 
-    Ends after `attempts`, or when `work_max` subscribers were taken out."""
+    Ends after `attempts`, when `work_max` subscribers were taken out, or when the bandwidth is at
+    most `target`. With a price the temperature must be 0, and the last state is the result."""
     now = best = state.volume.sum()
     is_kept = False
     work, done = 0, 0.0
     for number in range(attempts):
         done = max(number / attempts, work / work_max)
-        if done >= 1.0:
+        if done >= 1.0 or now <= target:
             break
         temperature = hot * (cold / hot) ** done if hot > 0.0 else 0.0
         # The best state is copied only when the next attempt may leave it.
@@ -205,7 +219,7 @@ def search(
             best_slot[:] = state.slot
             best_boxes[:] = state.boxes
             is_kept = True
-        change, taken = attempt(fixed, state, weights, temperature, tries, blink, random)
+        change, taken = attempt(fixed, state, weights, temperature, price, tries, blink, random)
         now += change
         work += taken
         if now < best:
@@ -215,3 +229,35 @@ def search(
         best_slot[:] = state.slot
         best_boxes[:] = state.boxes
     return best
+
+
+@kernel
+def send_home(fixed: Any, state: Any) -> None:
+    """Whoever is away from its origin, though that holds its interest and has room, goes back."""
+    for subscriber in range(len(state.slot)):
+        leaf = fixed.leaf_of[state.slot[subscriber] // state.boxes.shape[1]]
+        if leaf != fixed.origin[subscriber] and is_held_at_origin(fixed, state, subscriber):
+            take_out(fixed, state, subscriber)
+            put_in(fixed, state, subscriber, fixed.origin[subscriber])
+            state.counts[1] = 0  # this is never undone
+    shrink_stale(fixed, state)
+    forget(state)
+
+
+@kernel
+def arrive(fixed: Any, state: Any, arrivals: Any, capacities: Any, fair: Any, random: Any) -> None:
+    """Newcomers to the cheapest candidate with room, one after the other, nobody else moved.
+
+    Rows of `capacities` are bounds on load, tried in turn; when none leaves room, the candidate
+    that is loaded least serves."""
+    for subscriber in arrivals:
+        leaf = NOBODY
+        for row in range(len(capacities)):
+            fixed.capacity[:] = capacities[row]
+            leaf = cheapest(fixed, state, subscriber, NOBODY, 0, 0.0, random)
+            if leaf != NOBODY:
+                break
+        if leaf == NOBODY:
+            leaf = least_loaded(fixed.candidates[subscriber], fair, state.load)
+        put_in(fixed, state, subscriber, leaf)
+    forget(state)

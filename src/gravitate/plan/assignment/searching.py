@@ -115,11 +115,13 @@ def _searched(slots: Slots, seed: int, parameters: SearchParameters) -> Solution
     search_kernels.search(
         slots.fixed,
         slots.state,
-        _shares(parameters),
+        shares_of(parameters),
         max(parameters.rounds * boxes, parameters.attempts_min),
         parameters.work_max,
         hot,
         hot / parameters.cooling,
+        0.0,
+        -np.inf,
         parameters.tries,
         parameters.blink,
         random_state(seed, "search"),
@@ -143,7 +145,8 @@ def _rank(problem: Problem, solution: Solution) -> tuple[int, int, float]:
     return broken, int(np.maximum(over, 0).sum()), measures(problem, solution).bandwidth
 
 
-def _shares(parameters: SearchParameters) -> Floats:
+def shares_of(parameters: SearchParameters) -> Floats:
+    """How often each kind of block is taken out, as `search_kernels` has them."""
     shares = [parameters.sides, parameters.boxes, parameters.pairs, parameters.points]
     if sum(shares) > 1.0 + 1e-9:
         raise InputError(f"shares of blocks add up to {sum(shares):g}: write at most 1")

@@ -43,6 +43,8 @@ class Fixed(NamedTuple):
     interests: Any
     sizes: Any
     """Volumes of interests."""
+    origin: Any
+    """The leaf that each subscriber leaves unwillingly, or `NOBODY`."""
 
 
 class State(NamedTuple):
@@ -68,7 +70,7 @@ class State(NamedTuple):
     block_slot: Any
     """Where they were."""
     counts: Any
-    """How many are touched, how many are in the block."""
+    """How many are touched, how many are in the block, how many are not at their origin."""
     room: Any
 
 
@@ -92,6 +94,8 @@ def unlink(fixed: Any, state: Any, subscriber: Any) -> None:
     state.members[state.position[subscriber]] = last
     state.position[last] = state.position[subscriber]
     state.slot[subscriber] = NOBODY
+    if fixed.origin[subscriber] != NOBODY and fixed.origin[subscriber] != leaf:
+        state.counts[2] -= 1
 
 
 @kernel
@@ -101,12 +105,16 @@ def link(fixed: Any, state: Any, subscriber: Any, slot: Any) -> None:
     state.members[state.position[subscriber]] = subscriber
     state.load[leaf] += 1
     state.slot[subscriber] = slot
+    if fixed.origin[subscriber] != NOBODY and fixed.origin[subscriber] != leaf:
+        state.counts[2] += 1
 
 
 @kernel
 def fill(fixed: Any, state: Any, brokers: Any, places: Any) -> None:
-    """Put everybody where they are named to be."""
+    """Put everybody where they are named to be; who is at `NOBODY` stays out."""
     for subscriber in range(len(brokers)):
+        if brokers[subscriber] == NOBODY:
+            continue
         slot = brokers[subscriber] * state.boxes.shape[1] + places[subscriber]
         link(fixed, state, subscriber, slot)
 
@@ -283,6 +291,17 @@ def holding_leaf(fixed: Any, state: Any, subscriber: Any, is_full: Any, random: 
 
 
 @kernel
+def is_held_at_origin(fixed: Any, state: Any, subscriber: Any) -> Any:
+    """Whether the origin has room, and a filter that holds the interest."""
+    leaf = fixed.origin[subscriber]
+    if leaf == NOBODY or state.load[leaf] >= fixed.capacity[leaf]:
+        return False
+    broker = fixed.leaves[leaf]
+    interest = fixed.interests[subscriber]
+    return holder(state.boxes[broker], fixed.complexity[broker], interest) != NOBODY
+
+
+@kernel
 def make_room(fixed: Any, state: Any, leaf: Any, tries: Any, random: Any) -> Any:
     """Let a member of a full leaf go where it is held already; whether one was found."""
     for _ in range(tries):
@@ -304,7 +323,9 @@ def cheapest(
 ) -> Any:
     """The candidate whose path grows least and that has room, if need be made; or `NOBODY`.
 
-    Leaf `barred` may hold but not grow."""
+    The origin comes first where it holds the interest. Leaf `barred` may hold but not grow."""
+    if is_held_at_origin(fixed, state, subscriber):
+        return fixed.origin[subscriber]
     leaf = holding_leaf(fixed, state, subscriber, False, random)
     if leaf != NOBODY:
         return leaf

@@ -53,14 +53,27 @@ class Slots(msgspec.Struct, frozen=True, eq=False):
             kernels.refresh_volume(self.fixed, self.state, broker)
 
 
-def slots_of(problem: Problem, solution: Solution, capacity: Longs, seed: int) -> Slots:
+def slots_of(
+    problem: Problem,
+    solution: Solution,
+    capacity: Longs,
+    seed: int,
+    origin: Ints | None = None,
+) -> Slots:
     """The slots of a solution, shrunk to what they hold; `capacity` bounds the leaves' loads from
-    now on, and may be less than what they have."""
-    fixed = _fixed(problem, capacity)
-    state = _empty(problem, np.maximum(capacity, loads_of(problem.network, solution.leaf)))
+    now on, and may be less than what they have.
+
+    Whose leaf is `NOBODY` is in no slot yet. `origin` names leaves that subscribers should stay
+    at, or `NOBODY`; without it nobody has one."""
+    nowhere = np.full(len(problem), kernels.NOBODY, dtype=np.int32)
+    fixed = _fixed(problem, capacity, nowhere if origin is None else origin)
+    is_out = solution.leaf == kernels.NOBODY
+    load = loads_of(problem.network, solution.leaf[~is_out])
+    state = _empty(problem, np.maximum(capacity, load) + int(is_out.sum()))
     found = Slots(problem, fixed, state)
     places = _leaf_boxes(problem, solution, state.boxes, seed)
-    kernels.fill(fixed, state, problem.network.leaves[solution.leaf], places)
+    brokers = np.where(is_out, kernels.NOBODY, problem.network.leaves[solution.leaf])
+    kernels.fill(fixed, state, brokers, places)
     _inner_boxes(problem, solution, state.boxes, seed)
     found.refresh()
     return found
@@ -74,7 +87,7 @@ def random_state(seed: int, *about: str | int) -> NDArray[np.uint64]:
 def _leaf_boxes(problem: Problem, solution: Solution, boxes: Floats, seed: int) -> Ints:
     """Fill in the leaves' boxes; the place of each subscriber in its leaf's filter."""
     network = problem.network
-    places = np.empty(len(problem), dtype=np.int32)
+    places = np.zeros(len(problem), dtype=np.int32)
     order = np.argsort(solution.leaf, kind="stable")
     starts = np.searchsorted(solution.leaf[order], np.arange(len(network.leaves) + 1))
     for leaf, broker in enumerate(network.leaves.tolist()):
@@ -110,7 +123,7 @@ def _usable(network: Network, broker: int, filter: Floats, inside: Floats, seed:
     return np.ascontiguousarray(made)
 
 
-def _fixed(problem: Problem, capacity: Longs) -> kernels.Fixed:
+def _fixed(problem: Problem, capacity: Longs, origin: Ints) -> kernels.Fixed:
     network = problem.network
     leaf_of = np.full(len(network), kernels.NOBODY, dtype=np.int32)
     leaf_of[network.leaves] = np.arange(len(network.leaves))
@@ -130,6 +143,7 @@ def _fixed(problem: Problem, capacity: Longs) -> kernels.Fixed:
         candidates=problem.reach.candidates,
         interests=problem.interests,
         sizes=np.prod(problem.interests[:, 1] - problem.interests[:, 0], axis=1),
+        origin=origin,
     )
 
 
@@ -156,6 +170,6 @@ def _empty(problem: Problem, load_max: Longs) -> kernels.State:
         is_stale=np.zeros(brokers, dtype=np.bool_),
         block=np.empty(2 * subscribers, dtype=np.int32),
         block_slot=np.empty(2 * subscribers, dtype=np.int32),
-        counts=np.zeros(2, dtype=np.int64),
+        counts=np.zeros(3, dtype=np.int64),
         room=np.empty((3 + most, 2, problem.dimensions)),
     )
