@@ -16,6 +16,7 @@ Interests that lie within another are left out before clustering: they ask for n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -24,7 +25,7 @@ import numpy as np
 from gravitate.model.seeds import generator
 from gravitate.plan.assignment import filter_kernels as kernels
 from gravitate.plan.assignment.clustering import enclosing_boxes, k_means
-from gravitate.plan.assignment.problem import PUBLISHER, Floats, Ints, Problem
+from gravitate.plan.assignment.problem import PUBLISHER, Floats, Ints, Network, Problem
 from gravitate.plan.assignment.solution import Filters, Solution, filters_of
 from gravitate.plan.assignment.volume_kernels import union_volume
 
@@ -50,23 +51,52 @@ def adjusted(
 ) -> Solution:
     """The assignment with filters of at most alpha boxes that nest."""
     network = problem.network
+    found = [
+        broker_filter(network, broker, problem.interests[own], preliminary, seed, parameters)
+        for broker, own in zip(network.leaves.tolist(), _by_leaf(problem, leaf), strict=True)
+    ]
+    return Solution(leaf, filters_upward(network, found, preliminary, seed, parameters))
+
+
+def broker_filter(
+    network: Network,
+    broker: int,
+    inside: Floats,
+    preliminary: Filters | None = None,
+    seed: int = 0,
+    parameters: AdjustParameters = DEFAULTS,
+) -> Floats:
+    """The filter of one broker with these interests, or boxes of children, below it."""
+    return small_filter(
+        inside,
+        int(network.complexity[broker]),
+        generator(seed, "assignment", "adjust", broker),
+        None if preliminary is None else preliminary.of(broker),
+        parameters,
+    )
+
+
+def filters_upward(
+    network: Network,
+    of_leaves: Sequence[Floats],
+    preliminary: Filters | None = None,
+    seed: int = 0,
+    parameters: AdjustParameters = DEFAULTS,
+) -> Filters:
+    """The filters of all brokers from those of the leaves."""
+    dimensions = of_leaves[0].shape[2]
     inside: list[list[Floats]] = [[] for _ in range(len(network))]
-    for broker, own in zip(network.leaves, _by_leaf(problem, leaf), strict=True):
-        inside[broker].append(problem.interests[own])
-    found: list[Floats] = [np.empty((0, 2, problem.dimensions))] * len(network)
+    found: list[Floats] = [np.empty((0, 2, dimensions))] * len(network)
+    for broker, boxes in zip(network.leaves.tolist(), of_leaves, strict=True):
+        found[broker] = boxes
     for broker in network.order[::-1].tolist():
-        boxes = np.concatenate(inside[broker]) if inside[broker] else found[broker]
-        found[broker] = small_filter(
-            boxes,
-            int(network.complexity[broker]),
-            generator(seed, "assignment", "adjust", broker),
-            None if preliminary is None else preliminary.of(broker),
-            parameters,
-        )
+        if inside[broker]:
+            boxes = np.concatenate(inside[broker])
+            found[broker] = broker_filter(network, broker, boxes, preliminary, seed, parameters)
         above = int(network.parent[broker])
         if above != PUBLISHER:
             inside[above].append(found[broker])
-    return Solution(leaf, filters_of(found, problem.dimensions))
+    return filters_of(found, dimensions)
 
 
 def small_filter(

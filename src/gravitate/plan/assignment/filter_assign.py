@@ -15,7 +15,10 @@ Deviations:
   rest is served where filters have to grow least (`population.Population.places`). When no filters
   do, those that leave out the fewest are taken;
 - an iteration that is not valid (more than 1/8 of the weight uncovered) counts as a program;
-- rectangles are chosen with a larger uniform sample at hand (`rounding`), which is drawn once;
+- rectangles are chosen with a larger uniform sample at hand (`rounding`), which is drawn once, and
+  made into filters of no more boxes than allowed by a local search on that sample (`sharpening`);
+- programs are solved roughly; the one whose filters are taken is then solved more precisely from
+  there on, for the yardstick;
 - the room for the load sample is what the wanted factor gives, or what the sample itself needs when
   that is more: a program with too little room has no solution.
 """
@@ -23,6 +26,8 @@ Deviations:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -37,28 +42,33 @@ from gravitate.plan.assignment.population import Drawn, Population
 from gravitate.plan.assignment.problem import Floats
 from gravitate.plan.assignment.rectangles import RectangleParameters, candidate_rectangles
 from gravitate.plan.assignment.rounding import RoundingParameters, rounded
+from gravitate.plan.assignment.searching import SearchParameters
+from gravitate.plan.assignment.sharpening import sharpened
 from gravitate.plan.assignment.solution import Filters, filters_of
 
 
 class FilterAssignParameters(msgspec.Struct, frozen=True):
     """Defaults are the paper's where it has them, section 4.1.2."""
 
-    epsilon: Annotated[float, msgspec.Meta(ge=0.0)] = 0.1
+    epsilon: Annotated[float, msgspec.Meta(ge=0.0)] = 0.05
     """By how much filters are expanded, relative to the length of each side. Not stated."""
-    certificate_size: Annotated[int, msgspec.Meta(ge=2)] = 128
+    certificate_size: Annotated[int, msgspec.Meta(ge=2)] = 512
     """g in the first stage; samples have `g ln g` subscribers. Not stated."""
     stages: Annotated[int, msgspec.Meta(ge=1)] = 2
-    solves_per_stage: Annotated[int, msgspec.Meta(ge=1)] = 4
-    leftover_max: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.005
+    solves_per_stage: Annotated[int, msgspec.Meta(ge=1)] = 2
+    leftover_max: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.02
     uncovered_weight_max: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.125
     """Of a valid iteration."""
     load_sample_per_child: Annotated[int, msgspec.Meta(ge=1)] = 10
     """In one level; 20 inside a tree (section 6)."""
     rounding_sample_per_child: Annotated[int, msgspec.Meta(ge=1)] = 100
     """Of the larger uniform sample. Not in the paper."""
-    lp: LpParameters = LpParameters()
+    rounding_sample_min: Annotated[int, msgspec.Meta(ge=1)] = 5_000
+    lp: LpParameters = LpParameters(precision=1e-2)
+    yardstick_precision: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 1e-3
     rectangles: RectangleParameters = RectangleParameters()
     rounding: RoundingParameters = RoundingParameters()
+    search: SearchParameters = SearchParameters(rounds=30)
 
 
 DEFAULTS: Final = FilterAssignParameters()
@@ -80,13 +90,12 @@ class Assigned(msgspec.Struct, frozen=True, eq=False):
 
     filters: Filters
     """Of each child, expanded."""
-    yardstick: float
-    """The value of the program that the filters are from."""
-    bound: float
-    """No solution of that program is less."""
     uncovered: int
     """How many subscribers the filters leave out."""
+    yardstick: float
+    """The value of the program that the filters are from."""
     solves: int
+    """How many programs were solved."""
 
 
 def assign_filters(
@@ -98,23 +107,23 @@ def assign_filters(
     parameters: FilterAssignParameters = DEFAULTS,
 ) -> Assigned:
     """Filters for the children of a level. `about` tells apart what is drawn for levels."""
-    stage = _Stage(level, population, capacity, seed, about, parameters)
+    stage = _Iterations(level, population, capacity, seed, about, parameters)
     allowed = int(parameters.leftover_max * len(population))
-    best: Assigned | None = None
+    best: _Iteration | None = None
     for doublings in range(parameters.stages):
         population.forget_weights()
         certificate = parameters.certificate_size * 2**doublings
         for _ in range(parameters.solves_per_stage):
-            found, plain = stage.iterate(certificate)
+            found = stage.iterate(certificate)
             if best is None or found.uncovered < best.uncovered:
                 best = found
             if best.uncovered <= allowed:
-                return msgspec.structs.replace(best, solves=stage.solves)
-            share = population.coverage(level, plain).uncovered_share
+                return stage.assigned(best)
+            share = population.coverage(level, found.plain).uncovered_share
             if share <= parameters.uncovered_weight_max:
-                population.double_uncovered(level, plain)
+                population.double_uncovered(level, found.plain)
     assert best is not None, "there is a stage at least"
-    return msgspec.structs.replace(best, solves=stage.solves)
+    return stage.assigned(best)
 
 
 def expanded(filters: Filters, epsilon: float) -> Filters:
@@ -124,7 +133,18 @@ def expanded(filters: Filters, epsilon: float) -> Filters:
     return Filters(boxes, filters.first)
 
 
-class _Stage:
+class _Iteration(msgspec.Struct, frozen=True, eq=False):
+    """What one program led to."""
+
+    plain: Filters
+    """Not expanded."""
+    filters: Filters
+    uncovered: int
+    solve: Callable[[LpParameters, Relaxed | None], Relaxed]
+    relaxed: Relaxed
+
+
+class _Iterations:
     """What iterations have in common, and how many there were."""
 
     def __init__(
@@ -143,12 +163,16 @@ class _Stage:
         self._about = about
         self._parameters = parameters
         self._load_size = parameters.load_sample_per_child * len(level)
-        wide = max(self._load_size, parameters.rounding_sample_per_child * len(level))
+        wide = max(
+            self._load_size,
+            parameters.rounding_sample_per_child * len(level),
+            parameters.rounding_sample_min,
+        )
         self._uniform = population.sample(wide, f"{about}uniform")
         self.solves = 0
 
-    def iterate(self, certificate: int) -> tuple[Assigned, Filters]:
-        """One program: what comes of it, and the filters before they are expanded."""
+    def iterate(self, certificate: int) -> _Iteration:
+        """One program, and the filters that come of it."""
         level, parameters = self._level, self._parameters
         about = f"{self._about}{self.solves}"
         rng = generator(self._seed, "assignment", "filters", about)
@@ -161,9 +185,8 @@ class _Stage:
             sample.locations, sample.interests, len(level), rng, parameters.rectangles
         )
         incidence = incidence_of(level, sample, rectangles)
-        relaxed = relax(
-            incidence, level.complexity, sample.is_load, self._room(load), parameters.lp
-        )
+        solve = partial(relax, incidence, level.complexity, sample.is_load, self._room(load))
+        relaxed = solve(parameters.lp)
         wide = _sample(weighted, self._uniform)
         taken = rounded(
             incidence,
@@ -176,13 +199,31 @@ class _Stage:
             parameters.rounding,
         )
         child, which = incidence.child[taken], incidence.rectangle[taken]
-        plain = filters_of(
+        rough = filters_of(
             [rectangles[which[child == number]] for number in range(len(level))],
             rectangles.shape[2],
         )
+        scale = self._capacity.total / len(self._population)
+        plain = sharpened(
+            level,
+            rough,
+            wide,
+            self._capacity.fair * scale,
+            self._capacity.beta,
+            self._seed,
+            parameters.search,
+        )
         filters = expanded(plain, parameters.epsilon)
         uncovered = self._population.coverage(level, filters).uncovered_count
-        return self._assigned(filters, relaxed, uncovered), plain
+        return _Iteration(plain, filters, uncovered, solve, relaxed)
+
+    def assigned(self, iteration: _Iteration) -> Assigned:
+        """The answer from an iteration, with its program solved precisely."""
+        precise = msgspec.structs.replace(
+            self._parameters.lp, precision=self._parameters.yardstick_precision
+        )
+        relaxed = iteration.solve(precise, iteration.relaxed)
+        return Assigned(iteration.filters, iteration.uncovered, relaxed.value, self.solves + 1)
 
     def _room(self, load: Drawn) -> Floats:
         """How many of a uniform sample each leaf may have."""
@@ -191,9 +232,6 @@ class _Stage:
         scaled = len(load) * capacity.total / len(self._population)
         needed = balanced(groups.masks, groups.sizes, capacity.fair, total=round(scaled)).factor
         return capacity.fair * scaled * max(capacity.beta, needed)
-
-    def _assigned(self, filters: Filters, relaxed: Relaxed, uncovered: int) -> Assigned:
-        return Assigned(filters, relaxed.value, relaxed.bound, uncovered, self.solves)
 
 
 def _some(drawn: Drawn, start: int, size: int) -> Drawn:

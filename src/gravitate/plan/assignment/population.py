@@ -1,6 +1,6 @@
 """Subscribers in blocks, and what is asked of all of them at once.
 
-    population = ArrayPopulation.of(problem, seed)
+    population = ArrayPopulation(blocks_of(locations, interests, candidates), seed)
     some = population.sample(1_000, "load")
     found = population.coverage(level, filters)
 
@@ -27,7 +27,7 @@ from gravitate.model.seeds import generator
 from gravitate.plan.assignment import population_kernels as kernels
 from gravitate.plan.assignment.balance import Groups, Spread, grouped
 from gravitate.plan.assignment.level import Level
-from gravitate.plan.assignment.problem import Floats, Ints, Longs, Problem, Words
+from gravitate.plan.assignment.problem import Floats, Ints, Longs, Words
 from gravitate.plan.assignment.solution import Filters
 
 BLOCK: Final = 16_384
@@ -47,6 +47,10 @@ class Block(msgspec.Struct, frozen=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.interests)
+
+    def some(self, members: Longs) -> tuple[Floats, Floats, Words]:
+        """Locations, interests and candidates of some of them."""
+        return self.locations[members], self.interests[members], self.candidates[members]
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):
@@ -220,13 +224,6 @@ class ArrayPopulation:
         self._seed = seed
         self._doublings = [np.zeros(len(block), dtype=np.uint8) for block in blocks]
 
-    @classmethod
-    def of(cls, problem: Problem, seed: int, members: Longs | None = None) -> ArrayPopulation:
-        """Some or all subscribers of a problem."""
-        chosen = slice(None) if members is None else members
-        locations, interests = problem.locations[chosen], problem.interests[chosen]
-        return cls(blocks_of(locations, interests, problem.reach.candidates[chosen]), seed)
-
     def __len__(self) -> int:
         return sum(map(len, self._blocks))
 
@@ -293,6 +290,16 @@ def leaves_in_turn(groups: Groups, places: Places, spread: Spread, taken: Longs)
 def positions(masks: Words, wanted: Words) -> Longs:
     """Where each row of `wanted` is in `masks`, which has all of them in the order of `grouped`."""
     return grouped(np.concatenate([masks, wanted])).group[len(masks) :]
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Several blocks as one, numbered 0."""
+    return Block(
+        0,
+        np.concatenate([block.locations for block in blocks]),
+        np.concatenate([block.interests for block in blocks]),
+        np.concatenate([block.candidates for block in blocks]),
+    )
 
 
 def blocks_of(locations: Floats, interests: Floats, candidates: Words) -> list[Block]:

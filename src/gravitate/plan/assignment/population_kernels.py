@@ -169,3 +169,17 @@ def _growth(interest: Any, boxes: Any, start: Any, end: Any) -> Any:
             after *= max(high, interest[1, axis]) - min(low, interest[0, axis])
         least = min(least, after - before)
     return least
+
+
+@kernel
+def children_of(candidates: Any, child: Any, masks: Any) -> None:
+    """The children below which each subscriber has a candidate, as bits."""
+    for subscriber in range(len(candidates)):
+        masks[subscriber] = np.uint64(0)
+        for word in range(candidates.shape[1]):
+            left = candidates[subscriber, word]
+            while left != 0:
+                above = child[word * 64 + np.int64(trailing_zeros(left))]
+                left &= left - np.uint64(1)
+                if above >= 0:
+                    masks[subscriber, above // 64] |= np.uint64(1) << np.uint64(above % 64)

@@ -33,7 +33,7 @@ import numpy as np
 from gravitate.errors import InputError
 from gravitate.plan.assignment import repair_kernels, search_kernels
 from gravitate.plan.assignment.adjusting import adjusted
-from gravitate.plan.assignment.problem import Floats, Longs, Problem
+from gravitate.plan.assignment.problem import Floats, Problem
 from gravitate.plan.assignment.slots import Slots, random_state, slots_of
 from gravitate.plan.assignment.solution import (
     Solution,
@@ -94,9 +94,7 @@ def _within_bounds(problem: Problem, solution: Solution, seed: int) -> Slots:
     network = problem.network
     leaf = solution.leaf.copy()
     load = loads_of(network, leaf)
-    repair_kernels.bring_home(
-        problem.reach.candidates, network.capacity * len(problem), leaf, load
-    )
+    repair_kernels.bring_home(problem.reach.candidates, network.capacity * len(problem), leaf, load)
     factor = float(load_factors(problem, load).max())
     capacity = problem.leaf_capacities(min(max(problem.beta, factor), problem.beta_max))
     slots = slots_of(problem, Solution(leaf, solution.filters), capacity, seed)

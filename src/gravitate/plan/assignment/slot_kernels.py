@@ -391,5 +391,3 @@ def undo(fixed: Any, state: Any) -> None:
         state.volume[broker] = state.kept_volume[broker]
         state.is_stale[broker] = False
     forget(state)
-
-

@@ -19,6 +19,7 @@ be held are held.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -33,9 +34,23 @@ from gravitate.plan.assignment.filter_assign import (
     assign_filters,
 )
 from gravitate.plan.assignment.level import Level, flat, level_of
-from gravitate.plan.assignment.population import ArrayPopulation, Population
-from gravitate.plan.assignment.problem import PUBLISHER, Floats, Ints, Longs, Problem, leaf_bits
-from gravitate.plan.assignment.solution import Solution, filters_of
+from gravitate.plan.assignment.population import (
+    ArrayPopulation,
+    Block,
+    Population,
+    blocks_of,
+    joined,
+)
+from gravitate.plan.assignment.problem import (
+    PUBLISHER,
+    Floats,
+    Ints,
+    Longs,
+    Network,
+    Problem,
+    leaf_bits,
+)
+from gravitate.plan.assignment.solution import Filters, Solution, filters_of
 
 
 class SlpParameters(msgspec.Struct, frozen=True):
@@ -68,51 +83,105 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
 
 def slp1(problem: Problem, seed: int = 0, parameters: SlpParameters = DEFAULTS) -> Planned:
     """SLP1: all leaves at once."""
-    level = flat(problem.network)
     decision = decide(
-        level, ArrayPopulation.of(problem, seed), capacity_of(problem), seed, "", parameters.filters
+        flat(problem.network),
+        ArrayPopulation(_blocks(problem), seed),
+        capacity_of(problem),
+        seed,
+        "",
+        parameters.filters,
     )
-    filters: list[Floats] = [np.empty((0, 2, problem.dimensions))] * len(problem.network)
-    for child, broker in enumerate(level.brokers.tolist()):
-        filters[broker] = decision.assigned.filters.of(child)
-    preliminary = filters_of(filters, problem.dimensions)
-    solution = adjusted(problem, decision.leaf, preliminary, seed, parameters.adjust)
+    filters = flat_filters(problem.network, decision)
+    solution = adjusted(problem, decision.leaf, filters, seed, parameters.adjust)
     return Planned(solution, decision.assigned.yardstick, decision.assigned.solves)
 
 
 def slp(problem: Problem, seed: int = 0, parameters: SlpParameters = DEFAULTS) -> Planned:
     """SLP: the tree from the publisher down."""
-    filters: list[Floats] = [np.empty((0, 2, problem.dimensions))] * len(problem.network)
-    leaf = np.empty(len(problem), dtype=np.int32)
+    network = problem.network
+    blocks = _blocks(problem)
+    descent = descend(
+        network, PUBLISHER, blocks, capacity_of(problem), seed, parameters.inner_filters
+    )
+    filters = tree_filters(network, [descent.filters], problem.dimensions)
+    solution = adjusted(problem, descent.leaf, filters, seed, parameters.adjust)
+    return Planned(solution, descent.yardstick, descent.solves)
+
+
+class Descent(msgspec.Struct, frozen=True, eq=False):
+    """What was decided at a broker and at all brokers below."""
+
+    leaf: Ints
+    """Of each subscriber."""
+    filters: dict[int, Floats]
+    """The preliminary filter of each broker below."""
+    yardstick: float
+    solves: int
+
+
+def descend(
+    network: Network,
+    broker: int,
+    blocks: Sequence[Block],
+    capacity: Capacity,
+    seed: int,
+    parameters: FilterAssignParameters,
+) -> Descent:
+    """Leaves for the subscribers of a broker, or of the publisher, level by level."""
+    everybody = joined(blocks)
+    leaf = np.full(len(everybody), np.searchsorted(network.leaves, broker), dtype=np.int32)
+    filters: dict[int, Floats] = {}
     yardstick, solves = 0.0, 0
-    waiting: list[tuple[int, Longs]] = [(PUBLISHER, np.arange(len(problem)))]
-    for broker, members in waiting:
-        level = level_of(problem.network, broker)
-        if len(level) == 0:
-            leaf[members] = np.searchsorted(problem.network.leaves, broker)
+    waiting: list[tuple[int, Longs]] = [(broker, np.arange(len(everybody)))]
+    for above, members in waiting:
+        level = level_of(network, above)
+        if len(level) == 0 or len(members) == 0:
             continue
-        if len(members) == 0:
-            continue
-        decision = decide(
-            level,
-            ArrayPopulation.of(problem, seed, members),
-            capacity_of(problem),
-            seed,
-            f"{broker}: ",
-            parameters.inner_filters,
-        )
+        population = ArrayPopulation(blocks_of(*everybody.some(members)), seed)
+        decision = decide(level, population, capacity, seed, f"{above}: ", parameters)
+        leaf[members] = decision.leaf
         yardstick += decision.assigned.yardstick
         solves += decision.assigned.solves
-        child = level.child[decision.leaf]
-        for number, below in enumerate(level.brokers.tolist()):
-            filters[below] = decision.assigned.filters.of(number)
-            waiting.append((below, members[child == number]))
-    preliminary = filters_of(filters, problem.dimensions)
-    return Planned(adjusted(problem, leaf, preliminary, seed, parameters.adjust), yardstick, solves)
+        filters |= level_filters(level, decision)
+        waiting += parts(level, decision, members)
+    return Descent(leaf, filters, yardstick, solves)
+
+
+def parts(level: Level, decision: Decision, members: Longs) -> list[tuple[int, Longs]]:
+    """Each child of a level with those who go there."""
+    child = level.child[decision.leaf]
+    return [(below, members[child == at]) for at, below in enumerate(level.brokers.tolist())]
+
+
+def level_filters(level: Level, decision: Decision) -> dict[int, Floats]:
+    """The preliminary filters of a level by broker."""
+    found = decision.assigned.filters
+    return {broker: found.of(child) for child, broker in enumerate(level.brokers.tolist())}
+
+
+def flat_filters(network: Network, decision: Decision) -> Filters:
+    """The preliminary filters of all brokers, where all leaves were one level."""
+    dimensions = decision.assigned.filters.boxes.shape[2]
+    return tree_filters(network, [level_filters(flat(network), decision)], dimensions)
+
+
+def tree_filters(
+    network: Network, known: Iterable[Mapping[int, Floats]], dimensions: int
+) -> Filters:
+    """The preliminary filters of all brokers; none where nothing is known."""
+    found: list[Floats] = [np.empty((0, 2, dimensions))] * len(network)
+    for filters in known:
+        for broker, boxes in filters.items():
+            found[broker] = boxes
+    return filters_of(found, dimensions)
 
 
 def capacity_of(problem: Problem) -> Capacity:
     return Capacity(problem.network.capacity, len(problem), problem.beta, problem.beta_max)
+
+
+def _blocks(problem: Problem) -> list[Block]:
+    return blocks_of(problem.locations, problem.interests, problem.reach.candidates)
 
 
 def decide(

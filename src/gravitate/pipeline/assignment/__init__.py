@@ -1,0 +1,1 @@
+"""Subscriber assignment with the subscribers on Spark."""
