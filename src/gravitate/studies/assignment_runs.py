@@ -24,7 +24,7 @@ from gravitate.plan.assignment.bounds import lower_bound
 from gravitate.plan.assignment.exact import optimum
 from gravitate.plan.assignment.filter_assign import FilterAssignParameters
 from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.rectangles import RectangleParameters, candidate_rectangles
+from gravitate.plan.assignment.rectangles import candidate_rectangles
 from gravitate.plan.assignment.searching import improved
 from gravitate.plan.assignment.slp import Planned, SlpParameters, slp, slp1
 from gravitate.plan.assignment.solution import Solution, measures, violations
@@ -172,9 +172,10 @@ def parameters_of(setting: Setting) -> SlpParameters:
             usual,
             lp=msgspec.structs.replace(usual.lp, threads=THREADS),
             load_sample_per_child=setting.load_sample_per_child or usual.load_sample_per_child,
-            rectangles=RectangleParameters(
+            rectangles=msgspec.structs.replace(
+                usual.rectangles,
                 super_interests_per_broker=setting.super_interests_per_broker
-                or usual.rectangles.super_interests_per_broker
+                or usual.rectangles.super_interests_per_broker,
             ),
         )
 
