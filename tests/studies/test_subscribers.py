@@ -59,8 +59,7 @@ def as_the_paper_has_it(setting: Setting) -> Seen:
         far = 0.0 if setting.instance.broker_regions == "4:1:4" else 1.0
         lbf = {"Balance": 1.05 + far, "SLP1": 1.4 + far, "Closest-b": 1.8 + far}
         outcomes = [
-            msgspec.structs.replace(one, load_balance_factor=lbf[one.algorithm])
-            for one in outcomes
+            msgspec.structs.replace(one, load_balance_factor=lbf[one.algorithm]) for one in outcomes
         ]
     return Seen(
         setting=setting,
@@ -86,9 +85,7 @@ def test_the_same_instance_is_the_same_problem() -> None:
 
 
 def test_loads_can_be_bounded_relative_to_the_least_that_is_possible() -> None:
-    tight = msgspec.structs.replace(
-        SMALL, delay_max=0.1, beta=1.25, beta_max=1.5, is_relative=True
-    )
+    tight = msgspec.structs.replace(SMALL, delay_max=0.1, beta=1.25, beta_max=1.5, is_relative=True)
     problem = problem_of_instance(tight)
     least = best_load_factor(problem)
     assert least > 1.0
@@ -124,12 +121,15 @@ def test_a_run_measures_and_checks_every_algorithm() -> None:
     setting = Setting(part="one level", instance=SMALL, algorithms=ONE_LEVEL, has_bound=True)
     seen = assign(setting)
     assert tuple(one.algorithm for one in seen.outcomes) == ONE_LEVEL
-    assert seen.bound is not None and seen.yardstick is not None
+    assert seen.bound is not None
+    assert seen.yardstick is not None
     ours = seen.of(SEARCHED)
-    assert ours is not None and ours.is_valid
+    assert ours is not None
+    assert ours.is_valid
     for name in ("Gr*", "SLP1"):
         start = seen.of(name)
-        assert start is not None and start.is_valid
+        assert start is not None
+        assert start.is_valid
         assert seen.bound <= ours.bandwidth <= start.bandwidth
     assert 0.0 < seen.candidate_share <= 1.0
     assert seen.rectangles > 0
@@ -163,7 +163,8 @@ def test_small_instances_are_held_against_their_optimum() -> None:
     assert judged["the local search is within 1.2 of the optimum"].holds
     for one in seen:
         best = one.of(OPTIMUM)
-        assert best is not None and best.is_valid
+        assert best is not None
+        assert best.is_valid
         assert all(best.bandwidth <= other.bandwidth * (1 + 1e-9) for other in one.outcomes)
 
 
