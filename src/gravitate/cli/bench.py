@@ -9,7 +9,7 @@ import typer
 
 from gravitate.cli import output, spark
 
-BENCHES = ("matching", "node", "links", "simulator", "pipeline", "placement")
+BENCHES = ("matching", "node", "links", "simulator", "pipeline", "placement", "assignment")
 
 
 def complete_name(incomplete: str) -> list[str]:
@@ -20,7 +20,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="matching, node, links, simulator, pipeline or placement.",
+            help=f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.",
             autocompletion=complete_name,
         ),
     ],
@@ -35,8 +35,9 @@ def bench(
 
     if name not in BENCHES:
         raise InputError(f"unknown benchmark '{name}': write one of {', '.join(BENCHES)}")
-    if name == "pipeline":
+    if name in ("pipeline", "assignment"):
         spark.require()
+    if name == "pipeline":
         spark.require_module("duckdb", "the baseline of this benchmark is DuckDB", "baselines")
     module = import_module(f"gravitate.bench.{name}")
     with output.activity(f"bench {name}") as say:
