@@ -57,9 +57,10 @@ def statements(results: Results) -> Iterator[Finding]:
         for algorithm in ONE_LEVEL:
             if case.outcomes(algorithm):
                 yield _record(case, algorithm)
-    yield from _yardstick(one_level)
-    yield from _bounds_held(one_level)
-    yield from _ignored(one_level)
+    if one_level:
+        yield from _yardstick(one_level)
+        yield from _bounds_held(one_level)
+        yield from _ignored(one_level)
     yield from _multi_level(results)
     yield from _proven(results.seen)
 
