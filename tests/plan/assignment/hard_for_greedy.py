@@ -12,9 +12,9 @@ THIN = 1e-3
 def trap(worse: float, each: int = 5) -> Problem:
     """Three leaves with one box each, and four kinds of subscribers, `each` of a kind.
 
-    Interests are thin upright strips: *left* at 0 and *right* at 1, at most 1 apart; *far* by
-    `worse` further; *captive* on the other side, as far away again. Left and right can go to leaves 0 and
-    1, far to all, captives to leaf 2. Gr* takes those with fewer candidates first, so left and
+    Interests are thin upright strips: *left* at 0 and *right* at 1; *far* by `worse` further;
+    *captive* on the other side, twice as far. Left and right can go to leaves 0 and 1, far to
+    all, captives to leaf 2. Gr* takes those with fewer candidates first, so left and
     right are put in a leaf each, which costs a strip each; then far has to widen a filter over
     `worse`. Best are left and right together and far alone: 1 and two strips."""
     corner = np.sqrt(3.0)

@@ -38,7 +38,9 @@ def rows(problem: Problem, ids: list[int]) -> Arrivals:
 
 @settings(max_examples=60)
 @given(problems(), st.data(), st.sampled_from((1.0, 1.2)))
-def test_after_every_batch_all_bounds_hold(problem: Problem, data: st.DataObject, factor: float) -> None:
+def test_after_every_batch_all_bounds_hold(
+    problem: Problem, data: st.DataObject, factor: float
+) -> None:
     keeper = keeper_of(problem, factor)
     there: set[int] = set()
     for _ in range(4):
@@ -63,7 +65,9 @@ def check_batch(keeper: Keeper, changes: Changes, before: dict[int, int], new: l
     moved = {s: (before[s], leaf) for s, leaf in after.items() if before.get(s, leaf) != leaf}
     assert {m.subscriber: (m.source, m.target) for m in changes.reassigned} == moved
     if len(keeper.problem):
-        assert changes.bandwidth == pytest.approx(measures(keeper.problem, keeper.solution).bandwidth)
+        assert changes.bandwidth == pytest.approx(
+            measures(keeper.problem, keeper.solution).bandwidth
+        )
         if changes.yardstick is not None:
             allowed = keeper.parameters.factor * changes.yardstick
             assert changes.bandwidth <= allowed * (1 + 1e-9) + 1e-12

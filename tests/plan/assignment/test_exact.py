@@ -1,4 +1,4 @@
-"""The exact optimum agrees with trying everything; the bound is below it, our best not far above."""
+"""The optimum agrees with trying everything; the bound is below it, our best not far above."""
 
 from __future__ import annotations
 

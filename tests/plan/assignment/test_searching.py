@@ -29,6 +29,8 @@ from gravitate.plan.assignment.solution import (
     violations,
 )
 
+KNOWN = 546.8477671230079
+"""Of a drawn problem from Gr*, whose bandwidth is 756.27."""
 SHORT = SearchParameters(rounds=2, attempts_min=60)
 
 
@@ -145,6 +147,12 @@ def test_much_is_gained_on_gr_star_and_the_same_each_time(levels: int) -> None:
     assert measures(problem, one).bandwidth < 0.9 * measures(problem, start).bandwidth
 
 
+def test_a_known_problem_gets_its_known_answer() -> None:
+    problem = drawn(5)
+    found = improved(problem, gr_star(problem, 5), 5, SearchParameters(rounds=10, attempts_min=0))
+    assert measures(problem, found).bandwidth == pytest.approx(KNOWN)
+
+
 def test_filters_that_hold_interests_only_together_are_replaced() -> None:
     network = network_of([0.0], [[1.0]], complexity=2)
     problem = problem_of(network, [[1.0]], [[[0.0, 0.0], [4.0, 1.0]]], 0.1, 1.0, 1.0)
@@ -162,5 +170,5 @@ def test_no_subscribers_are_no_matter() -> None:
 
 def test_shares_of_blocks_are_checked() -> None:
     problem = drawn(1, subscribers=20)
-    with pytest.raises(InputError, match="add up to 1.5"):
+    with pytest.raises(InputError, match=r"add up to 1\.5"):
         improved(problem, gr_star(problem), 0, SearchParameters(sides=0.8))

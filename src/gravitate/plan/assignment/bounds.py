@@ -20,9 +20,9 @@ least n(R) leaves are needed:
   served in R alone, and a leaf takes no more than its capacity under beta_max;
 - n(R) >= n(R1) + ... + n(Rs) for disjoint subsets of R, since T(Ri) is served within Ri.
 
-So over a *laminar* family (of two sets one holds the other, or they are disjoint) n is computed from
-single leaves up to the set of all, and n(all) bounds the number at the point. Any family gives a
-valid bound; ours joins leaves that are often candidates together, and is the stronger the more
+So over a *laminar* family (of two sets one holds the other, or they are disjoint) n is computed
+from single leaves up to the set of all, and n(all) bounds the number at the point. Any family gives
+a valid bound; ours joins leaves that are often candidates together, and is the stronger the more
 candidates lie within small sets.
 
 **Inner brokers.** Those at one depth are counted the same way: in the place of a leaf stands the
@@ -36,7 +36,7 @@ The bound is the best of counting with hulls, without, and the exact union of al
 lose what interests hold of them in part.
 
 Counts by cell and set add up over blocks of subscribers (`counted`), so they can be made anywhere;
-only `together` and `counted` see subscribers.
+only `plan_of`, for which a sample will do, and `counted` see subscribers.
 """
 
 from __future__ import annotations
@@ -156,7 +156,10 @@ def counted(plan: Plan, candidates: Words, interests: Floats) -> list[Longs]:
         [np.searchsorted(t, interests[:, 0, axis]) for axis, t in enumerate(plan.ticks)], axis=1
     )
     last = np.stack(
-        [np.searchsorted(t, interests[:, 1, axis], "right") - 1 for axis, t in enumerate(plan.ticks)],
+        [
+            np.searchsorted(t, interests[:, 1, axis], "right") - 1
+            for axis, t in enumerate(plan.ticks)
+        ],
         axis=1,
     )
     found = []
@@ -197,7 +200,8 @@ def leaves_needed(level: Level, family: Family, counts: Longs) -> Longs:
         if above != kernels.NOWHERE:
             within[above] += within[number]
             needed[above] += needed[number]
-    return needed[-1]
+    total: Longs = needed[-1]
+    return total
 
 
 def levels_of(network: Network, capacity: Longs) -> list[Level]:

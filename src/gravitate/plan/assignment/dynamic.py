@@ -8,15 +8,15 @@ A *batch* of departures and arrivals is taken in so:
 
 1. Who departs leaves a slot; boxes shrink to what they hold. Bandwidth only falls.
 2. Who arrives goes to the candidate whose path grows least, as in Gr; nobody else moves.
-3. Loads count against all who are there, so they can break beta_max although nothing was added: then
-   as few as possible go on along chains to leaves with room (`repair_kernels`).
+3. Loads count against all who are there, so they can break beta_max although nothing was added:
+   then those above it go on along chains to leaves with room (`repair_kernels`).
 4. The *yardstick* is the bandwidth of a fresh solution (Gr* unless told otherwise). It is made anew
    after so many changes, and whenever the old one is exceeded, since that may be its age. When the
-   bandwidth is more than `factor` times a yardstick that is not older than the batch, subscribers are
-   reassigned: blocks as in `searching`, where each subscriber away from where it was before the batch
-   has a price. The price begins so high that only a block that closes the gap alone would go, and
-   falls step by step, so that those who bring most go first; it ends as soon as the bandwidth is
-   within the factor. Whoever need not be away goes back at the end.
+   bandwidth is more than `factor` times a yardstick that is not older than the batch, subscribers
+   are reassigned: blocks as in `searching`, where each subscriber away from where it was before the
+   batch has a price. The price begins so high that only a block that closes the gap with one move
+   would go, and falls step by step, so that those who bring most go first; it ends as soon as the
+   bandwidth is within the factor. Whoever need not be away goes back at the end.
 5. Where that does not suffice the fresh solution is adopted.
 
 After every batch the solution holds latencies, and loads where candidates allow it at all, and the
@@ -137,7 +137,9 @@ class Keeper:
         self.ids = np.concatenate([self.ids[stays], arrivals.ids])
         self.problem = self._problem(arrivals, stays)
         if len(self.problem) == 0:
-            self.solution = Solution(before, filters_of([[]] * len(self.problem.network), self.problem.dimensions))
+            self.solution = Solution(
+                before, filters_of([[]] * len(self.problem.network), self.problem.dimensions)
+            )
             return Changes([], [], 0.0, self.yardstick, False)
         newcomers = np.full(len(arrivals.ids), NOBODY, dtype=np.int32)
         origin = np.concatenate([before, newcomers])
@@ -149,10 +151,7 @@ class Keeper:
         moved = np.flatnonzero((origin != NOBODY) & (origin != leaf))
         return Changes(
             list(zip(arrivals.ids.tolist(), leaf[len(before) :].tolist(), strict=True)),
-            [
-                Reassignment(int(self.ids[row]), int(origin[row]), int(leaf[row]))
-                for row in moved
-            ],
+            [Reassignment(int(self.ids[row]), int(origin[row]), int(leaf[row])) for row in moved],
             measures(self.problem, self.solution).bandwidth,
             self.yardstick,
             is_adopted,

@@ -4,10 +4,10 @@
 
 For about 5 brokers and 20 subscribers. A *column* is a leaf with a set of subscribers that it can
 serve within latencies and load, and costs the least volume of a filter for them: the union of at
-most alpha boxes, each interest within one of them. All sets are listed, and the ways to deal each of
-them out to boxes tried, so unions are exact. Boxes are those around interests: larger ones hold no
-less and cost no less. Then columns are chosen such that every subscriber is in one and every leaf
-has one at most (set covering; being covered twice is no cheaper than leaving one out).
+most alpha boxes, each interest within one of them. All sets are listed, and the ways to deal each
+of them out to boxes tried, so unions are exact. Boxes are those around interests, since larger ones
+cost no less. Then columns are chosen such that every subscriber is in one and every leaf has one at
+most (set covering: whoever is covered twice can be left out of one, which costs no more).
 
 1. The linear relaxation is solved by column generation: a small program (OR-Tools GLOP), and in
    each round the columns of least reduced cost, out of all.
@@ -144,9 +144,7 @@ def _sets(items: int, most: int) -> Longs:
         # Items are added above the highest only, so that each set comes once.
         top = np.zeros(len(last), dtype=np.int64)
         top[last > 0] = np.floor(np.log2(last[last > 0])).astype(np.int64) + 1
-        found.append(
-            np.concatenate([last[top <= item] | (1 << item) for item in range(items)])
-        )
+        found.append(np.concatenate([last[top <= item] | (1 << item) for item in range(items)]))
     return np.concatenate(found[1:]) if most else np.empty(0, dtype=np.int64)
 
 
@@ -220,7 +218,5 @@ def _solution(problem: Problem, columns: _Columns, chosen: Longs) -> Solution:
         broker = network.leaves[at]
         interests = problem.interests[own]
         cover_volume(interests, int(network.complexity[broker]), 1 << 40, group)
-        boxes[broker] = enclosing_boxes(
-            interests, group.astype(np.int32), int(group.max()) + 1
-        )
+        boxes[broker] = enclosing_boxes(interests, group.astype(np.int32), int(group.max()) + 1)
     return Solution(leaf, filters_of(boxes, problem.dimensions))

@@ -2,8 +2,8 @@
 
 An overloaded leaf and one with room are joined by a shortest chain of leaves, each of which has
 members that the next can serve; along the chain as many go on as the narrowest step lets pass.
-A leaf that has no chain keeps what it has: no moves whatsoever would help it, because chains are the
-augmenting paths of the flow from overloaded leaves to leaves with room.
+A leaf that has no chain keeps what it has: no moves whatsoever would help it, because chains are
+the augmenting paths of the flow from overloaded leaves to leaves with room.
 """
 
 from __future__ import annotations

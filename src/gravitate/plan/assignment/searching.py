@@ -6,9 +6,9 @@ One subscriber's move rarely changes a filter, because others hold the sides of 
 attempt takes out a *block* that holds sides (everybody beyond a line in a box, a box, two boxes of
 different leaves that meet, everybody of a leaf who wants what is at a point, a leaf), shrinks the
 filters, and puts the block in again one by one where filters grow least, the largest interests
-first more often than not. Leaves that hold an interest already cost nothing. Where the cheapest leaf
-is full, one of its members that another leaf holds already makes room: without such exchanges the
-bounds on load stop the search early, since a good solution has many full leaves.
+first more often than not. Leaves that hold an interest already cost nothing. Where the cheapest
+leaf is full, one of its members that another leaf holds already makes room: without such exchanges
+the bounds on load stop the search early, since a good solution has many full leaves.
 
 Attempts that lower the bandwidth stay; others stay with a probability that falls with what they
 cost and with time (simulated annealing), and the best state seen is the result. At the end filters
