@@ -38,7 +38,8 @@ bench: $(VENV)/.runtime ## measure, each figure beside its baseline (CASES="matc
 	@set -e; for name in $(CASES); do $(BIN)/gravitate bench $$name; done
 
 study: $(VENV)/.runtime ## the papers' experiments beside the papers' figures (minutes)
-	$(BIN)/gravitate reproduce publishers
+	@failed=; for name in publishers subscribers; do \
+	  $(BIN)/gravitate reproduce $$name || failed=1; done; test -z "$$failed"
 
 setup: $(VENV)/.dev ## make .venv with everything that developing needs
 	@echo "$(VENV) is ready: $(BIN)/gravitate --help"

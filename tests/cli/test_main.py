@@ -138,6 +138,9 @@ def test_a_bad_file_ends_with_one_sentence_and_its_line(
     ("arguments", "says"),
     [
         (("network", "new", "--shape", "ball"), "unknown shape 'ball': write one of balanced-tree"),
+        (("reproduce", "nobody"), "unknown study 'nobody': write one of publishers, subscribers"),
+        (("reproduce", "publishers", "--data", "."), "--data . is not accepted"),
+        (("reproduce", "subscribers", "--data", "nowhere"), "nowhere"),
         (("bench", "nothing"), "unknown benchmark 'nothing': write one of matching"),
         (("bench", "matching", "--case", "no"), "no case 'no' in bench matching: write one of"),
         (("bench", "node", "--case", "no"), "no case 'no' in bench node: write one of q0-1to1"),

@@ -28,5 +28,13 @@ def test_every_piece_is_a_task_and_results_have_their_order(spark: Any) -> None:
     assert told == [round_of, round_of + 3]
 
 
+def test_rounds_can_be_smaller(spark: Any) -> None:
+    told: list[int] = []
+    pieces = [BrokerSpec(f"b{number}") for number in range(5)]
+    found = sweep(spark, pieces, lambda piece: piece, BrokerSpec, done=told.append, at_once=2)
+    assert found == pieces
+    assert told == [2, 4, 5]
+
+
 def test_nothing_to_do_takes_no_session() -> None:
     assert sweep(None, [], lambda piece: piece, BrokerSpec) == []

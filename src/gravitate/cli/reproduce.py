@@ -12,7 +12,9 @@ import typer
 
 from gravitate.cli import output, spark
 
-STUDIES = ("publishers",)
+STUDIES = ("publishers", "subscribers")
+ON_DATA = ("subscribers",)
+"""Studies that can use measurements."""
 
 
 def reproduce(
@@ -21,8 +23,16 @@ def reproduce(
         bool, typer.Option("--quick/--whole", help="Minutes, or every setting, for hours.")
     ] = True,
     seeds: Annotated[
-        int, typer.Option(help="How often each run is drawn anew. 0: once, or thrice.", min=0)
+        int,
+        typer.Option(help="How often each run is drawn anew. 0: once, or some times.", min=0),
     ] = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"A folder of measurements to use instead of synthetic figures: "
+            f"{', '.join(ON_DATA)}."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +47,7 @@ def reproduce(
     memory: spark.Memory = None,
     json: output.AsJson = False,
 ) -> None:
-    """Run a study in the simulator, sweeps as Spark tasks. Exit status 1 when a statement of the
+    """Run a study, its runs as Spark tasks. Exit status 1 when a statement of the
     paper does not hold."""
     import msgspec
 
@@ -45,9 +55,17 @@ def reproduce(
 
     if study not in STUDIES:
         raise InputError(f"unknown study '{study}': write one of {', '.join(STUDIES)}")
+    if data is not None and study not in ON_DATA:
+        raise InputError(
+            f"--data {data} is not accepted: of the studies, {', '.join(ON_DATA)} takes it"
+        )
     spark.require()
+    from gravitate.pipeline.workloads.making import check_data
+
+    check_data(data)
     module = import_module(f"gravitate.studies.{study}")
-    runs = module.settings(quick, seeds)
+    given = {"data": data} if study in ON_DATA else {}
+    runs = module.settings(quick, seeds, **given)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with (

@@ -30,11 +30,15 @@ def sweep(
     result: type[Result],
     *,
     done: Callable[[int], None] = lambda count: None,
+    at_once: int = 0,
 ) -> list[Result]:
-    """The results of all pieces, in their order; `done` is told how many there are so far."""
+    """The results of all pieces, in their order; `done` is told how many there are so far.
+
+    `at_once` is how many make a round (0: four a core of this machine): few where pieces take
+    minutes, so that `done` is told sooner."""
     if not pieces:
         return []
-    at_once = 4 * (os.cpu_count() or 2)
+    at_once = at_once or 4 * (os.cpu_count() or 2)
     found: dict[int, Result] = {}
     for start in range(0, len(pieces), at_once):
         dealt = pieces[start : start + at_once]

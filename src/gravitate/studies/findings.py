@@ -5,7 +5,7 @@ The one form in which every study reports; nothing here measures anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
 import msgspec
@@ -23,6 +23,8 @@ class Finding(msgspec.Struct, frozen=True):
     paper: str
     measured: str
     holds: bool
+    figures: Mapping[str, float] | msgspec.UnsetType = msgspec.UNSET
+    """What is measured once more, for programs; absent where the words say everything."""
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -162,6 +162,9 @@ def test_a_made_workload_can_be_read_and_its_manifest_says_what_it_is(
         ("set1", {"interest_skewness": "medium"}, "interest_skewness"),
         ("set1", {"topics": "100"}, "write hottest_removed below 100"),
         ("set1", {"subscribers": "-5"}, "subscribers"),
+        ("set1", {"broker_regions": "4:1"}, "broker_regions"),
+        ("set1", {"broker_regions": "0:0:0"}, "write three numbers that are not all 0"),
+        ("set1", {"broker_regions": "1..2:1:1"}, "write three numbers"),
         ("set2", {"locations_per_interest": "1000"}, "write at most 490"),
         ("set2", {"event_extent": "0.5"}, "write at least 1"),
         ("set3", {"widths": "0"}, "widths"),
@@ -185,23 +188,27 @@ def test_nothing_is_drawn_that_has_no_share() -> None:
 # --- set 1 ----------------------------------------------------------------------------------------
 
 
+def _regions(rows: pa.Table) -> list[int]:
+    """How many rows are in each region."""
+    sites = places.stand_in(5, 1)
+    points = sites.points.astype(np.float32).tolist()
+    region_of = {
+        tuple(point): region for point, region in zip(points, sites.regions.tolist(), strict=True)
+    }
+    found = Counter(region_of[tuple(point)] for point in _array(rows, "location").tolist())
+    return [found[region] for region in range(3)]
+
+
 def test_set1_regions_are_as_four_to_one_to_four() -> None:
     made = _made(set1, scatter_ms=0.0)
-    where = _array(_interests(made), "location")
-    region_of = {
-        tuple(point): region
-        for point, region in zip(
-            places.stand_in(5, 1).points.astype(np.float32).tolist(),
-            places.stand_in(5, 1).regions.tolist(),
-            strict=True,
-        )
-    }
-    found = Counter(region_of[tuple(point)] for point in where.tolist())
-    _assert_frequencies([found[region] for region in range(3)], [4 / 9, 1 / 9, 4 / 9])
-    brokers = Counter(
-        region_of[tuple(point)] for point in _array(_brokers(made), "location").tolist()
-    )
-    assert [brokers[region] for region in range(3)] == pytest.approx([44.4, 11.1, 44.4], abs=1)
+    _assert_frequencies(_regions(_interests(made)), [4 / 9, 1 / 9, 4 / 9])
+    assert _regions(_brokers(made)) == pytest.approx([44.4, 11.1, 44.4], abs=1)
+
+
+def test_set1_brokers_can_be_elsewhere_than_subscribers() -> None:
+    made = _made(set1, scatter_ms=0.0, broker_regions="1:8:1")
+    assert _regions(_brokers(made)) == pytest.approx([10, 80, 10], abs=1)
+    assert _interests(made).equals(_interests(_made(set1, scatter_ms=0.0)))
 
 
 @pytest.mark.parametrize(("setting", "share"), [("low", 0.01), ("high", 0.10)])

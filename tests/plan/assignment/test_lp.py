@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.plan.assignment.problems import drawn
 
 from gravitate.plan.assignment import lp
 from gravitate.plan.assignment.incidence import Incidence, Sample, incidence_of
@@ -13,8 +14,6 @@ from gravitate.plan.assignment.lp import LpParameters, relax
 from gravitate.plan.assignment.problem import PUBLISHER, Floats, Problem, candidate_lists
 from gravitate.plan.assignment.rectangles import candidate_rectangles
 from gravitate.plan.assignment.rounding import RoundingParameters, rounded
-
-from tests.plan.assignment.problems import drawn
 
 PRECISE = LpParameters(precision=1e-4)
 

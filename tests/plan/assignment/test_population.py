@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.plan.assignment.problems import drawn, problems
 
 from gravitate.plan.assignment.balance import balanced
 from gravitate.plan.assignment.greedy import gr_star
@@ -12,8 +13,6 @@ from gravitate.plan.assignment.level import ELSEWHERE, flat, level_of
 from gravitate.plan.assignment.population import BLOCK, ArrayPopulation, blocks_of
 from gravitate.plan.assignment.problem import PUBLISHER, Floats, Problem, candidate_lists, leaf_bits
 from gravitate.plan.assignment.solution import Filters, filters_of
-
-from tests.plan.assignment.problems import drawn, problems
 
 NOTHING_SHORT = np.empty((0, 1), dtype=np.uint64)
 

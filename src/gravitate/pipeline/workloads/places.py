@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -100,6 +101,15 @@ def places_of(data: Path | None, dimensions: int, seed: int) -> Places:
 
 def measured(file: Path, dimensions: int, seed: int) -> Places:
     """Hosts embedded from a file of round-trip times, tab-separated, one row a host."""
+    if not file.exists():
+        raise FileError(MISSING, str(file))
+    return _embedded(file, file.stat().st_mtime_ns, dimensions, seed)
+
+
+@lru_cache(maxsize=4)
+def _embedded(file: Path, _written_ns: int, dimensions: int, seed: int) -> Places:
+    """Embedding takes seconds, and a study asks many times. Invalidated by: when the file was
+    last written."""
     times = _round_trips_ms(file)
     try:
         fit = embed(times, seed, EmbeddingOptions(dimensions=dimensions))
@@ -172,8 +182,6 @@ def _sorted(points: Matrix, regions: NDArray[np.int64], source: str, error: floa
 
 
 def _round_trips_ms(file: Path) -> Matrix:
-    if not file.exists():
-        raise FileError(MISSING, str(file))
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             times: Matrix = np.loadtxt(file, delimiter="\t", ndmin=2)

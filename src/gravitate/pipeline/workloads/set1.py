@@ -75,6 +75,9 @@ class Set1(SubscriberSet, frozen=True, kw_only=True):
     """Not stated; 0: all subscribers of a topic have its rectangle."""
     scatter_ms: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
     """Not stated; 0: subscribers are exactly at places."""
+    broker_regions: Annotated[str, msgspec.Meta(pattern=r"^([0-9.]+:[0-9.]+:[0-9.]+)?$")] = ""
+    """Asia : North America : Europe of the brokers, as `1:1:1`; empty: as the subscribers, which
+    is the paper's. Its Table 3 varies this."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def make(parameters: Set1, seed: int, data: Path | None) -> Made:
     brokers = brokers_plan(
         parameters.brokers,
         spots.points,
-        spots.shares(joint.sum(axis=1)),
+        spots.shares(_broker_regions(parameters, joint)),
         parameters.scatter_ms,
         seed,
     )
@@ -140,6 +143,24 @@ def _poset(parameters: Set1, sizes: Floats, seed: int) -> topics.Topics:
     )
     poset = topics.diffused(poset, VARIANCE_CUT[parameters.interest_skewness])
     return topics.generalised(poset, PASSED_UPWARD[parameters.broad_interests])
+
+
+def _broker_regions(parameters: Set1, joint: Floats) -> Floats:
+    """The share of the brokers that each region has; `joint` is that of (region, topic) in the
+    subscribers."""
+    if not parameters.broker_regions:
+        found: Floats = joint.sum(axis=1)
+        return found
+    try:
+        shares = np.array([float(part) for part in parameters.broker_regions.split(":")])
+    except ValueError:
+        shares = np.zeros(len(places.REGIONS))
+    if not shares.any():
+        raise InputError(
+            f"broker_regions '{parameters.broker_regions}' are no shares: write three numbers "
+            "that are not all 0, as 4:1:4"
+        )
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
 
 
 def _spots_of(sites: places.Places) -> Spots:
