@@ -20,7 +20,7 @@ def subscribers(
     algorithm: Annotated[
         str | None,
         typer.Option(
-            help="Gr, Gr*, SLP1, ...; default: the best there is.",
+            help="Gr, Gr*, SLP, ...; default: best, a local search from the better of Gr* and SLP.",
             show_default=False,
             autocompletion=complete_algorithm,
         ),

@@ -154,7 +154,7 @@ def _chosen(scene: Scene, interests: Interests, choice: Choice, events: Recorded
         return Chosen(
             listeners.home, [], {}, (f"{NOBODY}no subscriber got any event of the recording.",)
         )
-    target = posed.targets()
+    target, lp_yardstick = posed.targets()
     limits = posed.limits(listeners.deliveries)
     after, gains = worthwhile(listeners.home, target, events, limits)
     moves = moves_of(posed, listeners, target, after, gains)
@@ -162,6 +162,8 @@ def _chosen(scene: Scene, interests: Interests, choice: Choice, events: Recorded
         "filter_volume_before": posed.volume(listeners.home),
         "filter_volume_chosen": posed.volume(target),
         "filter_volume_after": posed.volume(after),
+        "yardstick_by_linear_programs": lp_yardstick,
+        "lower_bound_proven": posed.lower_bound(),
     }
     return Chosen(after, moves, yardstick, _notes(posed, target, after, gains))
 

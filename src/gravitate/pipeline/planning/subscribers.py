@@ -1,7 +1,7 @@
 """Where the subscribers of a run should be: its assignment problem, and moves from the solution.
 
     posed = Posed.of(scene, listeners, densities, choice)
-    target = posed.targets()
+    target, yardstick = posed.targets()
     moves = moves_of(posed, listeners, target, after, gains)
 
 Owns how a run becomes a problem and a solution becomes moves with their reasons. It knows neither
@@ -22,7 +22,8 @@ from gravitate.overlay.tree import path
 from gravitate.pipeline.planning.listeners import Listeners
 from gravitate.pipeline.planning.publishers import EVIDENCE_MIN
 from gravitate.pipeline.planning.scene import Scene
-from gravitate.plan.assignment.algorithms import ALGORITHMS, solve
+from gravitate.plan.assignment.algorithms import ALGORITHMS, solve_with_yardstick
+from gravitate.plan.assignment.bounds import lower_bound
 from gravitate.plan.assignment.event_space import Density
 from gravitate.plan.assignment.gains import ROUNDS_MAX, Candidates, Gains, Limits
 from gravitate.plan.assignment.greedy import with_grown_filters
@@ -37,7 +38,7 @@ from gravitate.plan.assignment.problem import (
 )
 from gravitate.plan.assignment.solution import violations
 
-ALGORITHM: Final = "Gr*"
+ALGORITHM: Final = "best"
 """The best that there is."""
 AXES: Final = 2
 BY_EVENTS: Final = "recorded events"
@@ -152,16 +153,22 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
         )
         return cls(scene, problem, concerned, listeners.home, choice)
 
-    def targets(self) -> Ints:
+    def targets(self) -> tuple[Ints, float | None]:
         """Where the algorithm would have every subscriber, whether moving there is worth while
-        or not."""
-        solution = solve(self.choice.algorithm, self.problem, self.choice.seed)
+        or not; and the value of its linear programs, if it has any."""
+        solution, yardstick = solve_with_yardstick(
+            self.choice.algorithm, self.problem, self.choice.seed
+        )
         chosen = self.scene.broker[solution.leaf]
         # Some algorithms ignore candidates, and with them who is to stay.
         free = np.bitwise_count(self.problem.reach.candidates).sum(axis=1) > 1
         found = self.home.copy()
         found[self.subscriber] = np.where(free, chosen, self.home[self.subscriber])
-        return found
+        return found, yardstick
+
+    def lower_bound(self) -> float:
+        """No assignment within the bounds lets less pass, by boxes."""
+        return lower_bound(self.problem)
 
     def limits(self, deliveries: Floats) -> Limits:
         """What moves must keep to: bounds on latency and load, and how many they may be."""
