@@ -25,6 +25,7 @@ from gravitate.broker.inputs import (
     BrokersPinged,
     ClientAcknowledged,
     ClientAdvertised,
+    ClientArrived,
     ClientCongested,
     ClientConnected,
     ClientDisconnected,
@@ -47,7 +48,18 @@ from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Advertise,
     Congestion,
+    Deliveries,
     EndMove,
+    GuestAnswer,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestPaused,
+    GuestRedirect,
+    GuestSettled,
+    GuestWants,
     LockAnswer,
     LockRelease,
     LockRequest,
@@ -59,6 +71,7 @@ from gravitate.broker.messages import (
     Settled,
     Subscribe,
     SyncEnd,
+    TakeGuest,
     TetherAdvertise,
     TetherAttach,
     TetherAttached,
@@ -73,20 +86,25 @@ from gravitate.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.pings import Pings
 from gravitate.broker.posts import MoveWatcher, Posts
 from gravitate.broker.publishers import Publishers
+from gravitate.broker.reassignment import Reassignments
 from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
-from gravitate.broker.sessions import Publisher
+from gravitate.broker.sessions import Publisher, Session
+from gravitate.broker.subscriber_tethers import SubscriberTethers
+from gravitate.broker.subscriptions import Subscriptions
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered import Tethered, TetheredPublishers
+from gravitate.broker.tethered_subscribers import TetheredSubscribers
 from gravitate.broker.tethers import Tethers
 from gravitate.errors import PeerError
-from gravitate.model.moves import RelocatePublisher
+from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 
 
 class Broker:
@@ -120,7 +138,7 @@ class Broker:
             self._link_changed,
             lambda: self.dispatch.flush(),
             self._keep,
-            lambda peer, message: self.tethers.taken(peer, message),
+            self._taken,
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
@@ -133,12 +151,7 @@ class Broker:
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
         self.publishers = Publishers(context, self.router, self.dispatch)
         self.tethered = TetheredPublishers(context, self.router, self.publishers, self._tell_tether)
-        self.tether_links = TetherLinks(
-            context,
-            self.links,
-            lambda peer: peer in self.tethers.peers() or peer in self.tethered.origins(),
-            others,
-        )
+        self.tether_links = TetherLinks(context, self.links, self._is_link_needed, others)
         self.tethers = Tethers(
             context,
             self.router,
@@ -147,34 +160,68 @@ class Broker:
             self.tethered,
             self.tether_links,
         )
+        self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
+        self._paths = MovePaths(
+            context,
+            self.links,
+            self.tether_links,
+            self._posts.lock,
+            self.dispatch.send_control,
+        )
+        self._subscriptions = Subscriptions(context, self.router, self._destinations)
+        self.tethered_subscribers = TetheredSubscribers(
+            context, self.dispatch, self._subscriptions, self._paths, self.links
+        )
+        self.guests = self.tethered_subscribers.guests
+        self.subscriber_tethers = SubscriberTethers(
+            context,
+            self.dispatch,
+            self._subscriptions,
+            self.tethered_subscribers,
+            self.tether_links,
+        )
         self.clients = Clients(
             context,
             self.router,
-            self._destinations,
+            self._subscriptions,
             self.dispatch,
             self.publishers,
             self.tethers,
+            self.subscriber_tethers,
         )
         self.publishers.on_left = self._left
         self.publishers.on_ended = self.tethered.ended
         self.publishers.on_taken_over = self._taken_over
         self.tethers.close_session = self.clients.close
         self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
-        self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
         self._relocations = Relocations(
             context,
             self.clients,
             self.publishers,
             self.tethers,
             self.tethered,
-            self.tether_links,
-            self.links,
-            self._posts.lock,
-            self.dispatch.send_control,
+            self._paths,
             self._posts.ended,
             self._posts.entered,
         )
+        self.reassignments = Reassignments(
+            context,
+            self.clients,
+            self.dispatch,
+            self._subscriptions,
+            self.subscriber_tethers,
+            self.tethered_subscribers,
+            self._paths,
+            self._posts.ended,
+            self._posts.entered,
+        )
+        self._relocations.is_busy = self.reassignments.is_moving
+        self.reassignments.is_busy = self._relocations.is_moving
+        self.clients.on_ended = self._session_ended
+        self.tethered_subscribers.on_left = self.tether_links.review
+        self.subscriber_tethers.close_session = self.clients.close
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
+        self._posts.protocols[ReassignSubscriber] = self.reassignments.propose
         self._posts.may_move = self._relocations.may_move
         self._pings = Pings(context, self.clients)
         self._posts.ping = self._pings.ask
@@ -213,11 +260,16 @@ class Broker:
         if self._has_reset:
             self._has_reset = False
             self.router.synchronise()
-        if self.dispatch.overloaded:
-            self.clients.close_overloaded()
+        while self.dispatch.overloaded:
+            self._close_overloaded(*self.dispatch.overloaded.popitem())
         if self.dispatch.outgoing:
             self.dispatch.flush()
-        if self._stopping and not self.links.draining and not len(self.tethers):
+        if (
+            self._stopping
+            and not self.links.draining
+            and not len(self.tethers)
+            and not self.tethered_subscribers.has_visitors()
+        ):
             self.tethered.stop()
             self.dispatch.flush()
             self.links.drain()
@@ -258,7 +310,10 @@ class Broker:
             case ClientUnadvertised():
                 clients.unadvertised(input.session, input.name)
             case ClientPaused():
-                self._relocations.paused(input.session)
+                if not self.reassignments.paused(input.session):
+                    self._relocations.paused(input.session)
+            case ClientArrived():
+                clients.arrived(input.session)
             case BrokersPinged():
                 self._pings.answered(input)
             case LinkOpened():
@@ -301,6 +356,12 @@ class Broker:
                 | TetherClosed()
             ):
                 self.tethers.handle(peer, message)
+            case Deliveries():
+                self.subscriber_tethers.deliver(peer, message)
+            case GuestAttach() | GuestWants() | GuestPaused() | GuestDetach():
+                self.tethered_subscribers.handle(peer, message)
+            case GuestAttached() | GuestSettled() | GuestRedirect() | GuestClosed():
+                self.subscriber_tethers.handle(peer, message)
             case _ if not self.links.is_neighbour(peer):
                 raise PeerError("no-neighbour", f"{type(message).__name__} on a tether")
             case Subscribe() if not self.links.is_neighbour(message.anchor):
@@ -314,7 +375,9 @@ class Broker:
             case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
                 self._posts.handle(peer, message)
             case PrepareMove() | MoveAnswer() | EndMove():
-                self._relocations.handle(peer, message)
+                self._paths.handle(peer, message)
+            case TakeGuest() | GuestCut() | GuestAnswer():
+                self.guests.handle(peer, message)
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -326,8 +389,11 @@ class Broker:
                 self.clients.hold_expired(":".join(session))
             case ["tether", what, which]:
                 self._tether_timer(what, which)
+            case ["guest", what, which]:
+                self._guest_timer(what, which)
             case ["move", *move]:
                 self._relocations.expired(":".join(move))
+                self.reassignments.expired(":".join(move))
             case ["stop"]:
                 if self._stopping:
                     self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
@@ -345,9 +411,47 @@ class Broker:
                 if self.tether_links.given_up(which):
                     self._tethers_lost(which)
 
+    def _guest_timer(self, what: str, which: str) -> None:
+        match what:
+            case "lease":
+                self.guests.expired(which)
+            case "lost":
+                self.tethered_subscribers.expired(which)
+            case "arrive":
+                self.subscriber_tethers.late(which)
+            case "recall":
+                self.subscriber_tethers.ask_again(which)
+
     def _tethers_lost(self, peer: str) -> None:
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
+        self.tethered_subscribers.lost(peer)
+        self.subscriber_tethers.link_lost(peer)
+
+    def _taken(self, peer: str, message: Message) -> None:
+        """The other end of a link has received a message of this one's."""
+        if isinstance(message, Deliveries):
+            self.tethered_subscribers.taken(peer, message)
+        else:
+            self.tethers.taken(peer, message)
+
+    def _is_link_needed(self, peer: str) -> bool:
+        return (
+            peer in self.tethers.peers()
+            or peer in self.tethered.origins()
+            or peer in self.subscriber_tethers.peers()
+            or peer in self.tethered_subscribers.origins()
+        )
+
+    def _close_overloaded(self, session: Session, _: None) -> None:
+        """End a session that fell too far behind in this call."""
+        if not self.clients.close_overloaded(session):
+            self.reassignments.overloaded(session)
+            self.tethered_subscribers.overloaded(session)
+
+    def _session_ended(self, session: Session) -> None:
+        self.reassignments.closed(session)
+        self.guests.left(session)
 
     def _tell_tether(self, origin: str, message: ToTether) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
@@ -374,14 +478,18 @@ class Broker:
                 self._congestion.reset(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
+                self.reassignments.lost(peer)
             self.tethered.lost(peer)
             self.tethers.link_reset(peer)
+            self.tethered_subscribers.lost(peer)
+            self.subscriber_tethers.link_reset(peer)
         elif state == "given up":
             if primary:
                 self.router.forget(peer)
                 self._congestion.forget(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
+                self.reassignments.lost(peer)
                 self.tethers.advertisements_ended()
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
@@ -390,6 +498,7 @@ class Broker:
         if state in ("reset", "resumed"):
             self.tether_links.up(peer)
             self.tethers.link_up(peer)
+            self.subscriber_tethers.link_up(peer)
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
 
@@ -411,9 +520,11 @@ class Broker:
         What clients have published is first handed over, or taken home, where they are tethered:
         links take nothing more once they are being emptied."""
         self._stopping = True
+        self.reassignments.stop()
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
+        self.tethered_subscribers.stop()
         for publisher in list(self.publishers.departing):
             self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:
