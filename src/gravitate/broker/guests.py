@@ -40,9 +40,13 @@ from gravitate.broker.subscriptions import Subscriptions
 class Guest:
     """One subscriber that is to come along `path`, from its first broker to this one."""
 
-    __slots__ = ("claimed", "complete", "ready", "request", "session", "subscribed")
+    __slots__ = (
+        "claimed", "complete", "is_recall", "ready", "request", "session", "subscribed",
+    )  # fmt: skip
 
-    def __init__(self, request: TakeGuest, session: Session) -> None:
+    def __init__(self, request: TakeGuest, session: Session, is_recall: bool) -> None:
+        self.is_recall = is_recall
+        """Nobody leads it here: the old place is to be told whom it is about."""
         self.request = request
         self.session = session
         self.subscribed = False
@@ -83,6 +87,10 @@ class Guests:
     def __len__(self) -> int:
         return len(self._by_move)
 
+    def expected(self) -> list[str]:
+        """The subscribers that are to come."""
+        return [guest.request.subscriber for guest in self._by_move.values()]
+
     # Along the path ------------------------------------------------------------------------
 
     def handle(self, peer: str, message: TakeGuest | GuestCut | GuestAnswer) -> None:
@@ -100,8 +108,8 @@ class Guests:
         else:
             self._cut(message)
 
-    def take(self, request: TakeGuest) -> None:
-        """Subscribe for somebody who is to come."""
+    def take(self, request: TakeGuest, is_recall: bool = False) -> None:
+        """Subscribe for somebody who is to come, or who is taken home without being asked for."""
         if request.move in self._by_move:
             return
         if request.origin:
@@ -116,7 +124,7 @@ class Guests:
                 self._dispatch.hand_over,
                 lambda effect: None,
             )
-        guest = Guest(request, session)
+        guest = Guest(request, session, is_recall)
         if self.stopping:
             self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
             return
@@ -169,9 +177,8 @@ class Guests:
 
     def _answer(self, guest: Guest, step: GuestStep, reason: str = "") -> None:
         request = guest.request
-        answer = GuestAnswer(
-            request.move, request.path, step, reason, request.origin, request.number
-        )
+        whose = (request.origin, request.number) if guest.is_recall else ("", 0)
+        answer = GuestAnswer(request.move, request.path, step, reason, *whose)
         if len(request.path) > 1:
             self._paths.pass_on(request.path[-2], answer)
 
@@ -208,7 +215,8 @@ class Guests:
         if guest is None:
             return False
         self._forget(guest)
-        self._subscriptions.arrived(session, guest.request.path[0])
+        state = "served" if guest.request.origin else "opened"
+        self._subscriptions.arrived(session, state, guest.request.path[0])
         self._dispatch.release(session)
         self._answer(guest, GuestStep.ARRIVED)
         return True

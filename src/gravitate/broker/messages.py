@@ -175,7 +175,8 @@ class TakeGuest(msgspec.Struct, frozen=True, tag="guest"):
 
 class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     """How far the guest is. Goes back to the first broker of `path`, behind everything that was
-    sent along it before."""
+    sent along it before. Where no move is under way there, because the broker of the client takes
+    it home, `origin` and `number` say who it is."""
 
     move: str
     path: tuple[str, ...]

@@ -45,7 +45,8 @@ class Observer:
         """Events for a session were discarded: duplicates, or QoS 0 to a client that is slow."""
 
     def on_session(self, broker: str, session: str, state: str, now: float) -> None:
-        """A client's session began or ended: `opened`, `closed`."""
+        """A client's session began or ended: `opened`, `closed`; or a subscriber that is connected
+        elsewhere began or ended to be served here: `served`, `left`."""
 
     def on_subscriber_moved(self, broker: str, session: str, source: str, now: float) -> None:
         """A subscriber has moved: its session at `broker`, opened and subscribed just now, goes on

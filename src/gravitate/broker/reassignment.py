@@ -162,6 +162,9 @@ class Reassignments:
             return session
         return self._tethered.find(id)
 
+    def under_way(self) -> list[ReassignSubscriber]:
+        return [reassignment.move for reassignment in self._by_subscriber.values()]
+
     def is_moving(self, subscriber: str) -> bool:
         """Whether the client of a session here is about to be sent elsewhere."""
         moving = self._by_subscriber.get(subscriber)

@@ -246,7 +246,7 @@ class SubscriberTethers:
             tether.number,
         )
         self._ask_again_later(tether)
-        self._tethered.guests.take(request)
+        self._tethered.guests.take(request, is_recall=True)
         if len(request.path) == 1:
             self._tethered.guests.complete(request.move)
         for peer in sorted(left):

@@ -121,12 +121,12 @@ class Subscriptions:
         session.revisions, session.series = former.revisions, former.series
         self._destinations.changed()
 
-    def arrived(self, session: Session, source: str) -> None:
+    def arrived(self, session: Session, state: str, source: str) -> None:
         """A guest is served from now on: observers learn of what it has long had."""
         context, here = self._context, self._context.broker_id
         session.observed = True
         for observer in context.observers:
-            observer.on_session(here, session.id, "opened", context.now)
+            observer.on_session(here, session.id, state, context.now)
             for one in session.subscriptions.values():
                 observer.on_subscribed(here, session.id, one.id, one.filter, context.now)
                 if one.name not in session.unsettled_subscriptions:

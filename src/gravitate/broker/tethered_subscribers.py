@@ -209,7 +209,7 @@ class TetheredSubscribers:
         if subscriber.observed:
             context = self._context
             for observer in context.observers:
-                observer.on_session(context.broker_id, subscriber.id, "closed", context.now)
+                observer.on_session(context.broker_id, subscriber.id, "left", context.now)
         self.on_left(subscriber.origin)
 
     def close(self, subscriber: TetheredSubscriber, reason: str) -> None:

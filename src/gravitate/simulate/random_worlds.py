@@ -6,7 +6,8 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
-With migrations, publishers are sent to other brokers while all this goes on; with mechanisms,
+With migrations, publishers and subscribers are sent to other brokers while all this goes on, some
+by following and some by a tether; with mechanisms,
 brokers do so themselves, on what they trace, with thresholds so low that they do it all the time
 (`MECHANISMS`), and with pings after their publishers have measured (`MEASURING`). None changes its
 broker by itself, because nothing promises that to go well. A publisher publishes only what it
@@ -27,10 +28,10 @@ import msgspec
 
 from gravitate.broker.core import Broker
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.relocation import LEASE_S
+from gravitate.broker.reassignment import LEASE_S
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
-from gravitate.model.moves import Rationale, RelocatePublisher
+from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.overlay import shapes
 from gravitate.overlay.tree import neighbours, path
 from gravitate.simulate import random_clients as draw
@@ -103,7 +104,7 @@ class WorldOutcome(msgspec.Struct, frozen=True):
     faults: int
     violations: tuple[str, ...] = ()
     moves: int = 0
-    """Publishers relocated."""
+    """Publishers and subscribers that were sent elsewhere."""
     options: str = ""
     """What the world was made with, as the command line has it."""
 
@@ -135,6 +136,8 @@ class RandomWorld:
         self._with_pings = pings
         self._moves = MovesSeen()
         self._generator = generator = random.Random(f"world/{seed}")
+        self._subscribers = random.Random(f"subscribers/{seed}")
+        """What is drawn about subscribers that move."""
         self.network = _network(generator)
         if self._with_mechanisms:
             among = MEASURING if pings else MECHANISMS
@@ -211,6 +214,9 @@ class RandomWorld:
             arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
             on_accepted=self._accepted,
         )
+        if self._with_migrations and number % 2 and client.counts:
+            client.follows = self._subscribers.random() < 0.6
+            client.arrive_s_max = self._subscribers.choice((5.0, 0.3))
         if client.counts:
             self.entries.counts(client.id, client.incarnation)
         if generator.random() < 0.1:
@@ -234,6 +240,9 @@ class RandomWorld:
             for _ in range(generator.randint(1, 12)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._sends_away, None)
+            for _ in range(self._subscribers.randint(1, 16)):
+                at_s = self.world.now + self._subscribers.uniform(0.0, PHASE_S)
+                scheduler.at(at_s, self._reassigns, None)
         if faults:
             for _ in range(generator.randint(0, 8)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
@@ -268,8 +277,8 @@ class RandomWorld:
         return int(client.id[1:]) % 2 == 0
 
     def _subscribes(self, client: Client) -> bool:
-        """Whether a publisher that follows subscribes too, which keeps it where it is."""
-        return int(client.id[1:]) % 6 == 0
+        """Whether a client subscribes; a publisher that does stays where it is."""
+        return not self._publishes(client) or int(client.id[1:]) % 6 == 0
 
     def _advertises(self, client: Client) -> bool:
         return int(client.id[1:]) % 4 == 0
@@ -313,14 +322,25 @@ class RandomWorld:
             return
         client = generator.choice(connected)
         source = self._attached_at(client)
+        self._request(RelocatePublisher, client, source, generator)
+
+    def _reassigns(self, _: None) -> None:
+        """A broker is asked to send one of its subscribers to another."""
+        generator = self._subscribers
+        connected = [c for c in self.clients if c.subscriptions and c.connection is not None]
+        if connected:
+            client = generator.choice(connected)
+            self._request(ReassignSubscriber, client, self._served_at(client), generator)
+
+    def _request(
+        self, kind: type[ClientMove], client: Client, source: str, generator: random.Random
+    ) -> None:
         target = generator.choice(self.network.brokers).id
         way = path(self._near, source, target)
         if self.world.is_up(source) and way is not None:
             self._names += 1
-            move = RelocatePublisher(
-                f"m{self._names}", client.id, source, target, Rationale("drawn"), tuple(way)
-            )
-            self.world.request_move(move, source)
+            id, why = f"m{self._names}", Rationale("drawn")
+            self.world.request_move(kind(id, client.id, source, target, why, tuple(way)), source)
 
     def _attached_at(self, client: Client) -> str:
         """The broker where a client is attached as a publisher."""
@@ -329,6 +349,15 @@ class RandomWorld:
             tether = broker.clients.sessions[client.id].tether
             if tether is not None:
                 return tether.broker
+        return client.broker
+
+    def _served_at(self, client: Client) -> str:
+        """The broker that serves a client as a subscriber."""
+        broker = self.world.hosts[client.broker].broker
+        if isinstance(broker, Broker) and client.id in broker.clients.sessions:
+            tether = broker.clients.sessions[client.id].subscriber_tether
+            if tether is not None:
+                return tether.place
         return client.broker
 
     # What goes wrong
