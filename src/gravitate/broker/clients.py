@@ -2,8 +2,8 @@
 
 Turns client inputs into calls on sessions, router, dispatch and publishers. A publication whose
 topic is not advertised yet is advertised for the client. What a client with a tether publishes
-and advertises is passed to the tether, which knows where the client is attached as a publisher; what
-one with a subscriber's tether subscribes to, to that.
+and advertises is passed to the tether, which knows where the client is attached as a publisher;
+what one with a subscriber's tether subscribes to, to that.
 
 A session may outlive its connection, and be handed over from another broker, where its client moves
 as a subscriber (`reassignment`).

@@ -38,8 +38,8 @@ class Observer:
         """Each event was matched: `local[i]` are the sessions, `links[i]` the peers it goes to."""
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
-        """The batch was handed to a session (after order and duplicate checks). `broker` has matched
-        it; the broker that calls is another where the session's subscriber is tethered."""
+        """The batch was handed to a session (after order and duplicate checks). `broker` has
+        matched it; it is another than the one that tells where the subscriber is tethered."""
 
     def on_dropped(self, broker: str, session: str, count: int, reason: str, now: float) -> None:
         """Events for a session were discarded: duplicates, or QoS 0 to a client that is slow."""

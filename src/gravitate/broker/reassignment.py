@@ -12,8 +12,8 @@ target subscribes too, as a guest, and keeps what comes. CUTTING: the target is 
 lacks has come here before it said so (`guests`), so this is the moment of the *cut*: what the
 client has been given so far, per publisher, is told to the target, and what comes from now on is
 kept here as well. The client is told to pause: it changes nothing about what it subscribes to. It
-leaves when all that it was given is acknowledged and the target has the cut. LEAVING: its session is
-closed, with everything still in place. The client connects to the target and says that it has
+leaves when all that it was given is acknowledged and the target has the cut. LEAVING: its session
+is closed, with everything still in place. The client connects to the target and says that it has
 arrived; the target tells so, delivers what it has kept above the cut, and only then does the source
 end its subscriptions. A client that does not get there comes back and is given what was kept here.
 Which of the two it is, is the client's word alone: it comes back only if it has not been told that

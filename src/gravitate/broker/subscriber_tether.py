@@ -24,7 +24,7 @@ class SubscriberTether:
 
     __slots__ = (
         "attachment", "destination", "former", "move", "next_path", "number", "path", "place",
-        "recall", "recalled_at", "session", "state", "unsettled", "wanted",
+        "recall", "recalled_at", "session", "state", "stream", "unsettled", "wanted",
     )  # fmt: skip
 
     def __init__(self, session: Session, here: str, number: int, wanted: Sequence[Wanted]) -> None:
@@ -34,6 +34,9 @@ class SubscriberTether:
         self.attachment = 0
         self.place = here
         """The broker that serves it, or is about to."""
+        self.stream = (here, 0)
+        """The place, and its attachment there, that what is for the client is taken from: the last
+        one that it was attached to, also while it is recalled from there."""
         self.former = ""
         """Where it goes back to when that does not succeed."""
         self.destination = ""

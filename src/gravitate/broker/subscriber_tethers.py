@@ -8,7 +8,8 @@ origin follows a move as a client would:
 
     ATTACHED --redirected, link up--> PAUSED --sent away--> ATTACHING --attached--> ATTACHED
        |                                |                       |
-       '-- lost, place stops: RECALLING '-- stay: ATTACHED      '-- refused, late: back, or RECALLING
+       '-- lost, stopping: RECALLING    '-- stay: ATTACHED      '-- refused, late: back, or
+                                                                    RECALLING
 
 RECALLING takes the subscriber home without anybody's leave: it subscribes here as a guest, and when
 that has settled asks the broker that served it, along the tree, for what it had and what is left to
@@ -115,8 +116,9 @@ class SubscriberTethers:
         tether.session.subscriber_tether = None
         if tether.recall:
             self._tethered.guests.drop(tether.recall)
-        for peer in sorted(tether.places() | {tether.path[-1]}):
-            if peer == self._context.broker_id or self._links.exists(peer):
+        here = self._context.broker_id
+        for peer in sorted(tether.places() | {tether.path[-1], here}):
+            if peer == here or self._links.exists(peer):
                 self._say(peer, GuestDetach(tether.number, tether.attachment))
             self._links.review(peer)
 
@@ -132,17 +134,22 @@ class SubscriberTethers:
 
     def _deliver(self, peer: str, number: int, attachment: int, batch: Batch, qos: int) -> None:
         tether = self._by_number.get(number)
-        if (
-            tether is not None
-            and (tether.place, tether.attachment) == (peer, attachment)
-            and tether.state in (State.ATTACHED, State.PAUSED)
-        ):
+        if tether is not None and tether.stream == (peer, attachment):
             self._dispatch.deliver(tether.session, batch, qos)
 
     # What the broker that serves it says ---------------------------------------------------
 
     def handle(self, peer: str, message: ToOrigin) -> None:
         tether = self._by_number.get(message.number)
+        if (
+            tether is not None
+            and isinstance(message, GuestClosed)
+            and message.reason == OVERLOADED
+            and tether.stream == (peer, message.attachment)
+        ):
+            # Wherever it is to be served next, what was kept for it is lost.
+            self.close_session(tether.session.id, OVERLOADED)
+            return
         if (
             tether is None
             or (tether.place, tether.attachment) != (peer, message.attachment)
@@ -189,8 +196,6 @@ class SubscriberTethers:
         elif message.reason == MOVED and tether.state is State.PAUSED:
             tether.next_path = joined(tether.path, message.path)
             self._attach(tether, message.target, tether.place, message.move)
-        elif message.reason == OVERLOADED:
-            self.close_session(tether.session.id, OVERLOADED)
         else:
             self._recall(tether)
 
@@ -210,6 +215,7 @@ class SubscriberTethers:
     def _attached(self, tether: SubscriberTether) -> None:
         left, tether.former = tether.former, ""
         tether.path = tether.next_path
+        tether.stream = (tether.place, tether.attachment)
         tether.state = State.ATTACHED
         self._say_wants(tether)
         self._links.review(left)
@@ -229,6 +235,10 @@ class SubscriberTethers:
 
     def _recall(self, tether: SubscriberTether) -> None:
         here, session = self._context.broker_id, tether.session
+        if tether.path == (here,):
+            # It was not known any more where it was last served, which is here.
+            self.close_session(session.id, OVERLOADED)
+            return
         left = tether.places()
         tether.state = State.RECALLING
         tether.place, tether.former, tether.destination = here, "", ""
@@ -247,8 +257,6 @@ class SubscriberTethers:
         )
         self._ask_again_later(tether)
         self._tethered.guests.take(request, is_recall=True)
-        if len(request.path) == 1:
-            self._tethered.guests.complete(request.move)
         for peer in sorted(left):
             self._links.review(peer)
 

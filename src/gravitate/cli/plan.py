@@ -163,10 +163,10 @@ def said(move: Any) -> str:
     """A move in a few words."""
     import msgspec
 
-    from gravitate.model.moves import RelocatePublisher
+    from gravitate.model.moves import ClientMove, subject
 
-    if isinstance(move, RelocatePublisher):
-        return f"{move.publisher}: {' - '.join(move.path or (move.source, move.target))}"
+    if isinstance(move, ClientMove):
+        return f"{subject(move)}: {' - '.join(move.path or (move.source, move.target))}"
     told = {
         name: value
         for name, value in msgspec.structs.asdict(move).items()

@@ -80,4 +80,10 @@ class RemapBrokers(msgspec.Struct, frozen=True, tag="remap-brokers"):
 ClientMove = RelocatePublisher | ReassignSubscriber
 """A client goes from one broker to another, along a path."""
 
+
+def subject(move: ClientMove) -> str:
+    """The client that a move is about."""
+    return move.publisher if isinstance(move, RelocatePublisher) else move.subscriber
+
+
 Move = RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers

@@ -100,7 +100,7 @@ class DeliveryChecker(Observer):
         self._keys = 0
         self._live: dict[int, _Subscription] = {}
         self._lives: dict[Place, dict[str, _Life]] = {}
-        """By how they began: a client may have come anew where it is still served from elsewhere."""
+        """By how they began: a client may come anew where it is still served from elsewhere."""
         self._ended_lives: dict[Place, _Life] = {}
         self._moved_to: dict[Place, Place] = {}
         """Where sessions go on whose subscriber has moved."""
