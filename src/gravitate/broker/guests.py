@@ -41,10 +41,11 @@ class Guest:
     """One subscriber that is to come along `path`, from its first broker to this one."""
 
     __slots__ = (
-        "claimed", "complete", "is_recall", "ready", "request", "session", "subscribed",
+        "claimed", "complete", "is_recall", "ready", "request", "session", "since", "subscribed",
     )  # fmt: skip
 
-    def __init__(self, request: TakeGuest, session: Session, is_recall: bool) -> None:
+    def __init__(self, request: TakeGuest, session: Session, is_recall: bool, since: float) -> None:
+        self.since = since
         self.is_recall = is_recall
         """Nobody leads it here: the old place is to be told whom it is about."""
         self.request = request
@@ -124,7 +125,7 @@ class Guests:
                 self._dispatch.hand_over,
                 lambda effect: None,
             )
-        guest = Guest(request, session, is_recall)
+        guest = Guest(request, session, is_recall, self._context.now)
         if self.stopping:
             self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
             return
@@ -216,7 +217,7 @@ class Guests:
             return False
         self._forget(guest)
         state = "served" if guest.request.origin else "opened"
-        self._subscriptions.arrived(session, state, guest.request.path[0])
+        self._subscriptions.arrived(session, state, guest.request.path[0], guest.since)
         self._dispatch.release(session)
         self._answer(guest, GuestStep.ARRIVED)
         return True

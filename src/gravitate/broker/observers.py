@@ -48,9 +48,12 @@ class Observer:
         """A client's session began or ended: `opened`, `closed`; or a subscriber that is connected
         elsewhere began or ended to be served here: `served`, `left`."""
 
-    def on_subscriber_moved(self, broker: str, session: str, source: str, now: float) -> None:
+    def on_subscriber_moved(
+        self, broker: str, session: str, source: str, since: float, now: float
+    ) -> None:
         """A subscriber has moved: its session at `broker`, opened and subscribed just now, goes on
-        where the one at `source` left off, which ends without delivering anything more."""
+        where the one left off that was at `source` when the move began, `since`. That one ends
+        without delivering anything more."""
 
     def on_subscribed(
         self, broker: str, session: str, subscription: str, filter: Filter, now: float

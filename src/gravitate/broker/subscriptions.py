@@ -121,7 +121,7 @@ class Subscriptions:
         session.revisions, session.series = former.revisions, former.series
         self._destinations.changed()
 
-    def arrived(self, session: Session, state: str, source: str) -> None:
+    def arrived(self, session: Session, state: str, source: str, since: float) -> None:
         """A guest is served from now on: observers learn of what it has long had."""
         context, here = self._context, self._context.broker_id
         session.observed = True
@@ -131,7 +131,7 @@ class Subscriptions:
                 observer.on_subscribed(here, session.id, one.id, one.filter, context.now)
                 if one.name not in session.unsettled_subscriptions:
                     observer.on_settled(here, session.id, one.id, context.now)
-            observer.on_subscriber_moved(here, session.id, source, context.now)
+            observer.on_subscriber_moved(here, session.id, source, since, context.now)
 
     def wanted(self, session: Session) -> tuple[Wanted, ...]:
         """What a session subscribes to, as its client asked for it."""

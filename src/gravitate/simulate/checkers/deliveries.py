@@ -60,9 +60,10 @@ class _Subscription:
 class _Life:
     """One session from its beginning to its end."""
 
-    __slots__ = ("broker", "ended", "last", "series", "session", "subscriptions")
+    __slots__ = ("began_at", "broker", "ended", "last", "series", "session", "subscriptions")
 
-    def __init__(self, broker: str, session: str) -> None:
+    def __init__(self, broker: str, session: str, began_at: float) -> None:
+        self.began_at = began_at
         self.broker = broker
         self.session = session
         self.subscriptions: dict[str, _Subscription] = {}
@@ -136,15 +137,18 @@ class DeliveryChecker(Observer):
         if begins:
             self._moved_to.pop(place, None)
             self._ended_lives.pop(place, None)
-            self._lives.setdefault(place, {})[kind] = _Life(broker, session)
+            self._lives.setdefault(place, {})[kind] = _Life(broker, session, now)
 
-    def on_subscriber_moved(self, broker: str, session: str, source: str, now: float) -> None:
+    def on_subscriber_moved(
+        self, broker: str, session: str, source: str, since: float, now: float
+    ) -> None:
         """The life goes on at `broker`: what its subscriptions were owed they still are."""
         life = self._latest(broker, session)
         kind = SERVED if SERVED in self._lives.get((source, session), {}) else OPENED
-        former = self._lives.get((source, session), {}).pop(kind, None)
-        if former is None or life is None:
-            return
+        former = self._lives.get((source, session), {}).get(kind)
+        if former is None or life is None or former.began_at > since:
+            return  # that one is gone, and what it was owed with it
+        del self._lives[source, session][kind]
         life.last, life.ended = former.last, former.ended
         for live in life.subscriptions.values():
             same = [one for one in former.subscriptions.values() if one.filter == live.filter]
