@@ -96,9 +96,7 @@ async def relocated(running: LiveNetwork, publisher: str, source: str, target: s
     return await _moved(running, about, source, target)
 
 
-async def reassigned(
-    running: LiveNetwork, subscriber: str, source: str, target: str
-) -> MoveRecord:
+async def reassigned(running: LiveNetwork, subscriber: str, source: str, target: str) -> MoveRecord:
     """How asking the source for the move of a subscriber ended."""
     about = {"type": "reassign-subscriber", "subscriber": subscriber}
     return await _moved(running, about, source, target)

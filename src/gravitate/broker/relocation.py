@@ -133,7 +133,9 @@ class Relocations:
         return self._attached(publisher) is not None
 
     def is_moving(self, publisher: str) -> bool:
-        return publisher in self._by_publisher
+        """Whether the client of a session here is about to be sent elsewhere."""
+        moving = self._by_publisher.get(publisher)
+        return moving is not None and isinstance(moving.publisher, Session)
 
     def _attached(self, id: str) -> Publisher | None:
         """The publisher, if it is attached to this broker."""
