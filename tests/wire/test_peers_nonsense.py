@@ -25,8 +25,19 @@ from gravitate.broker.messages import (
     Advertise,
     Congestion,
     Data,
+    Deliveries,
     Draining,
     Frame,
+    GuestAnswer,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestPaused,
+    GuestRedirect,
+    GuestStep,
+    GuestWants,
     Hello,
     LockAnswer,
     LockRelease,
@@ -40,8 +51,10 @@ from gravitate.broker.messages import (
     Settled,
     Subscribe,
     SyncEnd,
+    TakeGuest,
     Unadvertise,
     Unsubscribe,
+    Wanted,
 )
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event
@@ -67,6 +80,8 @@ def batches(draw: st.DrawFn) -> Batch:
     return Batch(draw(names), 1, counters, bodies, qos, 0.0, draw(planes), covered)
 
 
+paths = st.sampled_from([("a", "m"), ("a", "m", "c"), ("m", "a"), ("c", "m", "a"), ("m",), ("x",)])
+wanted = st.lists(st.builds(Wanted, names, filters, st.integers(0, 1)), max_size=2).map(tuple)
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Advertise, names, names, st.integers(1, 2), filters, tokens, planes),
     st.builds(Unadvertise, names, tokens, planes),
@@ -80,6 +95,27 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(LockRelease, names),
     st.builds(MechanismMessage, names, st.binary(max_size=3)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
+    st.builds(TakeGuest, names, paths, names, tokens, wanted, st.floats(0, 5), names, tokens),
+    st.builds(TakeGuest, names, paths, names, tokens, wanted, st.floats(0, 5)),
+    st.builds(GuestAnswer, names, paths, st.sampled_from(GuestStep), names, names, tokens),
+    st.lists(batches(), max_size=2).flatmap(
+        lambda carried: st.builds(
+            GuestCut,
+            names,
+            paths,
+            st.lists(st.tuples(names, tokens, tokens), max_size=2).map(tuple),
+            st.just(tuple(batch.qos for batch in carried)),
+            st.just(tuple(carried)),
+        )
+    ),
+    st.builds(GuestAttach, tokens, tokens, names, names),
+    st.builds(GuestWants, tokens, tokens, wanted),
+    st.builds(GuestPaused, tokens, tokens),
+    st.builds(GuestDetach, tokens, tokens),
+    st.builds(GuestAttached, tokens, tokens),
+    st.builds(GuestRedirect, tokens, tokens, names),
+    st.builds(GuestClosed, tokens, tokens, names, names, names, paths),
+    st.builds(Deliveries, tokens, tokens, st.integers(0, 1), st.lists(batches()).map(tuple)),
 )
 odd_frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Acknowledge, tokens),

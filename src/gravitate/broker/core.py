@@ -356,6 +356,8 @@ class Broker:
                 | TetherClosed()
             ):
                 self.tethers.handle(peer, message)
+            case Deliveries() | GuestCut() if not all(batch.covered for batch in message.batches):
+                raise PeerError("unmatched", "events for a subscriber that no broker has matched")
             case Deliveries():
                 self.subscriber_tethers.deliver(peer, message)
             case GuestAttach() | GuestWants() | GuestPaused() | GuestDetach():

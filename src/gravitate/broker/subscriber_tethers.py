@@ -51,6 +51,7 @@ from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
 from gravitate.broker.subscriptions import Subscriptions
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered_subscribers import TetheredSubscriber, TetheredSubscribers
+from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 
 ARRIVE_S_MAX: Final = 10.0
@@ -194,6 +195,11 @@ class SubscriberTethers:
         if tether.state is State.ATTACHING:
             self._go_back(tether)
         elif message.reason == MOVED and tether.state is State.PAUSED:
+            if not message.path or (message.path[0], message.path[-1]) != (
+                tether.place,
+                message.target,
+            ):
+                raise PeerError("wrong-path", f"from {tether.place} along {message.path}")
             tether.next_path = joined(tether.path, message.path)
             self._attach(tether, message.target, tether.place, message.move)
         else:
