@@ -128,7 +128,7 @@ class Scene:
         for broker in self.wired.brokers.values():
             if broker.stopped:
                 continue
-            assert len(broker.guests) == 0
+            assert len(broker.subscribers.guests) == 0
             assert broker._posts.lock.holders(self.wired.now) == []
 
 
@@ -231,7 +231,7 @@ def test_who_was_not_handed_over_is_not_taken_in(scene: Scene) -> None:
 
 def test_one_that_comes_back_to_a_broker_that_has_forgotten_starts_anew(scene: Scene) -> None:
     scene.leave()
-    scene.wired.brokers["a"].reassignments.stop()
+    scene.wired.brokers["a"].subscribers.reassignments.stop()
     scene.arrive("a", Continues.BACK)
     scene.publish()
     assert ("pub-e", 2) in scene.wired.delivered("a", "sub")
@@ -280,7 +280,7 @@ def test_a_path_that_is_cut_refuses_the_move_in_time(scene: Scene) -> None:
 def test_a_target_that_does_not_get_ready_is_not_waited_for(
     scene: Scene, link: tuple[str, str]
 ) -> None:
-    scene.request_until(lambda: len(scene.wired.brokers["d"].guests) == 1)
+    scene.request_until(lambda: len(scene.wired.brokers["d"].subscribers.guests) == 1)
     scene.wired.lose(*link)
     scene.wired.run()
     scene.publish()
@@ -293,7 +293,7 @@ def test_a_target_that_does_not_get_ready_is_not_waited_for(
 
 
 def test_a_link_of_the_source_that_starts_anew_rolls_the_move_back(scene: Scene) -> None:
-    scene.request_until(lambda: len(scene.wired.brokers["d"].guests) == 1)
+    scene.request_until(lambda: len(scene.wired.brokers["d"].subscribers.guests) == 1)
     scene.wired.lose("a", "b")
     scene.wired.run()
     scene.wired.boot("b", 2)
@@ -312,7 +312,7 @@ def test_a_target_that_has_heard_nothing_more_forgets_its_guest(scene: Scene) ->
     scene.wired.lose("b", "c")
     scene.arrive("a", Continues.BACK)
     scene.wired.pass_time(LEASE_S + 1)
-    assert len(scene.wired.brokers["d"].guests) == 0
+    assert len(scene.wired.brokers["d"].subscribers.guests) == 0
     scene.wired.heal("b", "c")
     scene.publish()
     scene.served("a")
@@ -398,7 +398,7 @@ def test_a_client_that_disconnects_before_it_leaves_is_gone(scene: Scene) -> Non
 
 
 def test_a_target_that_stops_is_not_gone_to(scene: Scene) -> None:
-    scene.request_until(lambda: len(scene.wired.brokers["d"].guests) == 1)
+    scene.request_until(lambda: len(scene.wired.brokers["d"].subscribers.guests) == 1)
     scene.wired.tell("d", StopRequested())
     scene.wired.pass_time(PATIENCE_S[State.PREPARING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]

@@ -99,9 +99,9 @@ def test_a_stock_subscriber_under_load_is_moved_ten_times_and_misses_nothing(
             await with_stock(running, move, qos=qos, version=version)
             brokers = {id: node.broker for id, node in running.nodes.items()}
             await eventually(
-                lambda: not any(len([*b.tethered_subscribers]) for b in brokers.values())
+                lambda: not any(len([*b.subscribers.tethered]) for b in brokers.values())
             )
-            assert not any(len([*b.subscriber_tethers]) for b in brokers.values())
+            assert not any(len([*b.subscribers.tethers]) for b in brokers.values())
 
     on_loop(body)
 

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.messages import (
-    Acknowledge,
-    Advertise,
-    Congestion,
-    Data,
+from gravitate.broker.guest_messages import (
     Deliveries,
-    Draining,
-    EndMove,
-    Frame,
     GuestAnswer,
     GuestAttach,
     GuestAttached,
@@ -29,6 +22,17 @@ from gravitate.broker.messages import (
     GuestSettled,
     GuestStep,
     GuestWants,
+    TakeGuest,
+    Wanted,
+)
+from gravitate.broker.messages import (
+    Acknowledge,
+    Advertise,
+    Congestion,
+    Data,
+    Draining,
+    EndMove,
+    Frame,
     Hello,
     LockRequest,
     MechanismMessage,
@@ -42,9 +46,7 @@ from gravitate.broker.messages import (
     Settled,
     Subscribe,
     SyncEnd,
-    TakeGuest,
     Unsubscribe,
-    Wanted,
 )
 from gravitate.errors import LocalProtocolError, PeerError
 from gravitate.model.canonical import any_of

@@ -11,6 +11,21 @@ from hypothesis import strategies as st
 
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import CloseLink, Deliver, Send
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    GuestAnswer,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestPaused,
+    GuestRedirect,
+    GuestStep,
+    GuestWants,
+    TakeGuest,
+    Wanted,
+)
 from gravitate.broker.inputs import (
     ClientConnected,
     ClientPublished,
@@ -25,19 +40,8 @@ from gravitate.broker.messages import (
     Advertise,
     Congestion,
     Data,
-    Deliveries,
     Draining,
     Frame,
-    GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestCut,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestStep,
-    GuestWants,
     Hello,
     LockAnswer,
     LockRelease,
@@ -51,10 +55,8 @@ from gravitate.broker.messages import (
     Settled,
     Subscribe,
     SyncEnd,
-    TakeGuest,
     Unadvertise,
     Unsubscribe,
-    Wanted,
 )
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event

@@ -26,13 +26,13 @@ from gravitate.broker.effects import (
     CloseSession,
     Persist,
 )
+from gravitate.broker.guest_messages import Wanted
 from gravitate.broker.inputs import (
     ClientConnected,
     ClientPublished,
     ClientSubscribed,
     Continues,
 )
-from gravitate.broker.messages import Wanted
 from gravitate.broker.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Publisher, Session

@@ -21,6 +21,20 @@ from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
 from gravitate.broker.forwarding import FORWARDERS
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    GuestAnswer,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestPaused,
+    GuestRedirect,
+    GuestSettled,
+    GuestWants,
+    TakeGuest,
+)
 from gravitate.broker.inputs import (
     BrokersPinged,
     ClientAcknowledged,
@@ -48,18 +62,7 @@ from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Advertise,
     Congestion,
-    Deliveries,
     EndMove,
-    GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestCut,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestSettled,
-    GuestWants,
     LockAnswer,
     LockRelease,
     LockRequest,
@@ -71,7 +74,6 @@ from gravitate.broker.messages import (
     Settled,
     Subscribe,
     SyncEnd,
-    TakeGuest,
     TetherAdvertise,
     TetherAttach,
     TetherAttached,
@@ -92,16 +94,14 @@ from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.pings import Pings
 from gravitate.broker.posts import MoveWatcher, Posts
 from gravitate.broker.publishers import Publishers
-from gravitate.broker.reassignment import Reassignments
 from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
-from gravitate.broker.sessions import Publisher, Session
-from gravitate.broker.subscriber_tethers import SubscriberTethers
+from gravitate.broker.sessions import Publisher
+from gravitate.broker.subscriber_moves import SubscriberMoves
 from gravitate.broker.subscriptions import Subscriptions
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered import Tethered, TetheredPublishers
-from gravitate.broker.tethered_subscribers import TetheredSubscribers
 from gravitate.broker.tethers import Tethers
 from gravitate.errors import PeerError
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
@@ -169,15 +169,12 @@ class Broker:
             self.dispatch.send_control,
         )
         self._subscriptions = Subscriptions(context, self.router, self._destinations)
-        self.tethered_subscribers = TetheredSubscribers(
-            context, self.dispatch, self._subscriptions, self._paths, self.links
-        )
-        self.guests = self.tethered_subscribers.guests
-        self.subscriber_tethers = SubscriberTethers(
+        self.subscribers = SubscriberMoves(
             context,
             self.dispatch,
             self._subscriptions,
-            self.tethered_subscribers,
+            self._paths,
+            self.links,
             self.tether_links,
         )
         self.clients = Clients(
@@ -187,7 +184,7 @@ class Broker:
             self.dispatch,
             self.publishers,
             self.tethers,
-            self.subscriber_tethers,
+            self.subscribers.tethers,
         )
         self.publishers.on_left = self._left
         self.publishers.on_ended = self.tethered.ended
@@ -204,24 +201,13 @@ class Broker:
             self._posts.ended,
             self._posts.entered,
         )
-        self.reassignments = Reassignments(
-            context,
-            self.clients,
-            self.dispatch,
-            self._subscriptions,
-            self.subscriber_tethers,
-            self.tethered_subscribers,
-            self._paths,
-            self._posts.ended,
-            self._posts.entered,
+        self._reassignments = self.subscribers.lead(
+            self.clients, self._posts.ended, self._posts.entered
         )
-        self._relocations.is_busy = self.reassignments.is_moving
-        self.reassignments.is_busy = self._relocations.is_moving
-        self.clients.on_ended = self._session_ended
-        self.tethered_subscribers.on_left = self.tether_links.review
-        self.subscriber_tethers.close_session = self.clients.close
+        self._relocations.is_busy = self._reassignments.is_moving
+        self._reassignments.is_busy = self._relocations.is_moving
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
-        self._posts.protocols[ReassignSubscriber] = self.reassignments.propose
+        self._posts.protocols[ReassignSubscriber] = self._reassignments.propose
         self._posts.may_move = self._relocations.may_move
         self._pings = Pings(context, self.clients)
         self._posts.ping = self._pings.ask
@@ -261,14 +247,14 @@ class Broker:
             self._has_reset = False
             self.router.synchronise()
         while self.dispatch.overloaded:
-            self._close_overloaded(*self.dispatch.overloaded.popitem())
+            self.subscribers.close_overloaded(self.dispatch.overloaded.popitem()[0])
         if self.dispatch.outgoing:
             self.dispatch.flush()
         if (
             self._stopping
             and not self.links.draining
             and not len(self.tethers)
-            and not self.tethered_subscribers.has_visitors()
+            and not self.subscribers.tethered.has_visitors()
         ):
             self.tethered.stop()
             self.dispatch.flush()
@@ -310,7 +296,7 @@ class Broker:
             case ClientUnadvertised():
                 clients.unadvertised(input.session, input.name)
             case ClientPaused():
-                if not self.reassignments.paused(input.session):
+                if not self._reassignments.paused(input.session):
                     self._relocations.paused(input.session)
             case ClientArrived():
                 clients.arrived(input.session)
@@ -356,14 +342,18 @@ class Broker:
                 | TetherClosed()
             ):
                 self.tethers.handle(peer, message)
-            case Deliveries() | GuestCut() if not all(batch.covered for batch in message.batches):
-                raise PeerError("unmatched", "events for a subscriber that no broker has matched")
-            case Deliveries():
-                self.subscriber_tethers.deliver(peer, message)
-            case GuestAttach() | GuestWants() | GuestPaused() | GuestDetach():
-                self.tethered_subscribers.handle(peer, message)
-            case GuestAttached() | GuestSettled() | GuestRedirect() | GuestClosed():
-                self.subscriber_tethers.handle(peer, message)
+            case (
+                Deliveries()
+                | GuestAttach()
+                | GuestWants()
+                | GuestPaused()
+                | GuestDetach()
+                | GuestAttached()
+                | GuestSettled()
+                | GuestRedirect()
+                | GuestClosed()
+            ):
+                self.subscribers.handle(peer, message)
             case _ if not self.links.is_neighbour(peer):
                 raise PeerError("no-neighbour", f"{type(message).__name__} on a tether")
             case Subscribe() if not self.links.is_neighbour(message.anchor):
@@ -379,7 +369,7 @@ class Broker:
             case PrepareMove() | MoveAnswer() | EndMove():
                 self._paths.handle(peer, message)
             case TakeGuest() | GuestCut() | GuestAnswer():
-                self.guests.handle(peer, message)
+                self.subscribers.handle_along_path(peer, message)
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -392,10 +382,10 @@ class Broker:
             case ["tether", what, which]:
                 self._tether_timer(what, which)
             case ["guest", what, which]:
-                self._guest_timer(what, which)
+                self.subscribers.timer(what, which)
             case ["move", *move]:
                 self._relocations.expired(":".join(move))
-                self.reassignments.expired(":".join(move))
+                self._reassignments.expired(":".join(move))
             case ["stop"]:
                 if self._stopping:
                     self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
@@ -413,27 +403,15 @@ class Broker:
                 if self.tether_links.given_up(which):
                     self._tethers_lost(which)
 
-    def _guest_timer(self, what: str, which: str) -> None:
-        match what:
-            case "lease":
-                self.guests.expired(which)
-            case "lost":
-                self.tethered_subscribers.expired(which)
-            case "arrive":
-                self.subscriber_tethers.late(which)
-            case "recall":
-                self.subscriber_tethers.ask_again(which)
-
     def _tethers_lost(self, peer: str) -> None:
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
-        self.tethered_subscribers.lost(peer)
-        self.subscriber_tethers.link_lost(peer)
+        self.subscribers.link_lost(peer)
 
     def _taken(self, peer: str, message: Message) -> None:
         """The other end of a link has received a message of this one's."""
         if isinstance(message, Deliveries):
-            self.tethered_subscribers.taken(peer, message)
+            self.subscribers.taken(peer, message)
         else:
             self.tethers.taken(peer, message)
 
@@ -441,19 +419,8 @@ class Broker:
         return (
             peer in self.tethers.peers()
             or peer in self.tethered.origins()
-            or peer in self.subscriber_tethers.peers()
-            or peer in self.tethered_subscribers.origins()
+            or self.subscribers.needs_link(peer)
         )
-
-    def _close_overloaded(self, session: Session, _: None) -> None:
-        """End a session that fell too far behind in this call."""
-        if not self.clients.close_overloaded(session):
-            self.reassignments.overloaded(session)
-            self.tethered_subscribers.overloaded(session)
-
-    def _session_ended(self, session: Session) -> None:
-        self.reassignments.closed(session)
-        self.guests.left(session)
 
     def _tell_tether(self, origin: str, message: ToTether) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
@@ -480,18 +447,17 @@ class Broker:
                 self._congestion.reset(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
-                self.reassignments.lost(peer)
+                self._reassignments.lost(peer)
             self.tethered.lost(peer)
             self.tethers.link_reset(peer)
-            self.tethered_subscribers.lost(peer)
-            self.subscriber_tethers.link_reset(peer)
+            self.subscribers.link_reset(peer)
         elif state == "given up":
             if primary:
                 self.router.forget(peer)
                 self._congestion.forget(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
-                self.reassignments.lost(peer)
+                self._reassignments.lost(peer)
                 self.tethers.advertisements_ended()
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
@@ -500,7 +466,7 @@ class Broker:
         if state in ("reset", "resumed"):
             self.tether_links.up(peer)
             self.tethers.link_up(peer)
-            self.subscriber_tethers.link_up(peer)
+            self.subscribers.link_up(peer)
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
 
@@ -522,11 +488,11 @@ class Broker:
         What clients have published is first handed over, or taken home, where they are tethered:
         links take nothing more once they are being emptied."""
         self._stopping = True
-        self.reassignments.stop()
+        self._reassignments.stop()
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
-        self.tethered_subscribers.stop()
+        self.subscribers.tethered.stop()
         for publisher in list(self.publishers.departing):
             self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:

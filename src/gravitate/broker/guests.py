@@ -31,7 +31,12 @@ from itertools import count
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import SetTimer
-from gravitate.broker.messages import GuestAnswer, GuestCut, GuestStep, TakeGuest
+from gravitate.broker.guest_messages import (
+    GuestAnswer,
+    GuestCut,
+    GuestStep,
+    TakeGuest,
+)
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.sessions import Session
 from gravitate.broker.subscriptions import Subscriptions

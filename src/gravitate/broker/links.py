@@ -22,6 +22,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
+from gravitate.broker.guest_messages import Deliveries
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
     UNKNOWN_BROKER,
@@ -30,7 +31,6 @@ from gravitate.broker.messages import (
     WRONG_VERSION,
     Acknowledge,
     Data,
-    Deliveries,
     Draining,
     Frame,
     Hello,

@@ -37,8 +37,13 @@ from gravitate.broker.clients import Clients
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import MOVED, CloseSession, Redirect, SetTimer
+from gravitate.broker.guest_messages import (
+    GuestAnswer,
+    GuestCut,
+    GuestStep,
+    TakeGuest,
+)
 from gravitate.broker.inputs import ClientConnected, Continues
-from gravitate.broker.messages import GuestAnswer, GuestCut, GuestStep, TakeGuest
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.sessions import Session
 from gravitate.broker.subscriber_tethers import SubscriberTethers

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from gravitate.broker.effects import PingBrokers, ToClient, ToPublisher
 from gravitate.broker.inputs import ClientConnected, ClientPublished
+from gravitate.broker.kept import Kept, Seen
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.model.covering import intersects
@@ -30,9 +31,6 @@ from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 if TYPE_CHECKING:
     from gravitate.broker.subscriber_tether import SubscriberTether
     from gravitate.broker.tether import Tether
-
-Seen = tuple[tuple[str, int, int], ...]
-"""Publishers and their incarnations, with the last counter that a client has been given."""
 
 FOR_CLIENT = "topic:"
 """Begins the keys of what is advertised for a client: a topic, or a prefix of several."""
@@ -213,9 +211,8 @@ class Session(Publisher):
         """What is for the client does not go to it at once."""
         self.remembers_all = False
         """Nothing of what was seen may be forgotten: somebody is told of it."""
-        self.kept: deque[tuple[Batch, int]] = deque()
-        """What is held, with its quality of service."""
-        self._kept_events = 0
+        self.kept = Kept(options.session_queue_events_max)
+        """What is held."""
         self.holding = False
         self.is_renewed = False
         """It holds for a client that has connected and has not said yet that it has arrived."""
@@ -292,7 +289,7 @@ class Session(Publisher):
     def offer(self, batch: Batch, qos: int) -> bool:
         """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
         if self.holding:
-            return self._hold_one(batch, qos)
+            return self.kept.add(batch, qos)
         if self.waiting:
             return self._keep(batch, qos)
         if qos == 0:
@@ -336,12 +333,9 @@ class Session(Publisher):
 
     def released(self) -> list[tuple[Batch, int]]:
         """Hold no longer; what was kept, in order, to be offered now."""
-        kept = list(self.kept)
-        self.kept.clear()
-        self._kept_events = 0
         self.holding = self.remembers_all = False
         self.indirect = self._is_indirect()
-        return kept
+        return self.kept.take_all()
 
     def _is_indirect(self) -> bool:
         """While it does not hold."""
@@ -362,25 +356,10 @@ class Session(Publisher):
     def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = ()) -> None:
         """The client has had everything up to `seen` elsewhere, but for the backlog."""
         assert self.holding
-        kept = list(self.kept)
-        self.kept.clear()
-        had = {(id, incarnation): last for id, incarnation, last in seen}
-        self.kept.extend(backlog)
-        for batch, qos in kept:
-            last = had.get((batch.publisher, batch.incarnation), 0)
-            fresh = [i for i, counter in enumerate(batch.counters) if counter > last]
-            if fresh:
-                self.kept.append((batch.select(fresh), qos))
-        self._kept_events = sum(len(batch) for batch, _ in self.kept)
-        for publisher, last in had.items():
+        self.kept.cut(seen, backlog)
+        for id, incarnation, last in seen:
+            publisher = (id, incarnation)
             self._seen[publisher] = max(last, self._seen.get(publisher, 0))
-
-    def _hold_one(self, batch: Batch, qos: int) -> bool:
-        if self._kept_events + len(batch) > self._options.session_queue_events_max:
-            return False
-        self.kept.append((batch, qos))
-        self._kept_events += len(batch)
-        return True
 
     def _keep(self, batch: Batch, qos: int) -> bool:
         if self._waiting_events + len(batch) > self._options.session_queue_events_max:

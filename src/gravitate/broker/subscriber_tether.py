@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-from gravitate.broker.messages import Wanted
+from gravitate.broker.guest_messages import Wanted
 from gravitate.broker.sessions import Session
 
 

@@ -30,8 +30,7 @@ from typing import Final
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import MOVED, OVERLOADED, SetTimer, SubscriptionSettled
-from gravitate.broker.guests import Guest
-from gravitate.broker.messages import (
+from gravitate.broker.guest_messages import (
     Deliveries,
     FromOrigin,
     GuestAttach,
@@ -46,6 +45,7 @@ from gravitate.broker.messages import (
     ToOrigin,
     Wanted,
 )
+from gravitate.broker.guests import Guest
 from gravitate.broker.sessions import Session
 from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
 from gravitate.broker.subscriptions import Subscriptions

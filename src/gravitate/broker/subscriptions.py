@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from gravitate.broker.context import Context
 from gravitate.broker.destinations import Destinations
 from gravitate.broker.effects import SubscriptionSettled
-from gravitate.broker.messages import Wanted
+from gravitate.broker.guest_messages import Wanted
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import LocalSubscription, Session
 

@@ -15,7 +15,6 @@ Owns these sessions. Does not know the origin's end, nor how a move is led.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -35,9 +34,7 @@ from gravitate.broker.effects import (
     SubscriptionSettled,
     ToClient,
 )
-from gravitate.broker.guests import Guests
-from gravitate.broker.links import LinkTable
-from gravitate.broker.messages import (
+from gravitate.broker.guest_messages import (
     Deliveries,
     FromOrigin,
     GuestAnswer,
@@ -53,9 +50,12 @@ from gravitate.broker.messages import (
     TakeGuest,
     ToOrigin,
 )
+from gravitate.broker.guests import Guests
+from gravitate.broker.kept import Kept, Seen
+from gravitate.broker.links import LinkTable
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.sessions import Seen, Session
+from gravitate.broker.sessions import Session
 from gravitate.broker.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -88,9 +88,8 @@ class TetheredSubscriber(Session):
         self.follows = True
         self.indirect = True
         self._send = send
-        self.sent: deque[tuple[Batch, int]] = deque()
+        self.sent = Kept(options.session_queue_events_max)
         """Handed over and not taken."""
-        self._sent_events = 0
         self.move = ""
         self.path: tuple[str, ...] = ()
         """Of the move that leads it elsewhere, to be told to the origin."""
@@ -108,21 +107,19 @@ class TetheredSubscriber(Session):
 
     def offer(self, batch: Batch, qos: int) -> bool:
         if self.holding:
-            return self._hold_one(batch, qos)
-        if self._sent_events + len(batch) > self._options.session_queue_events_max:
+            return self.kept.add(batch, qos)
+        if not self.sent.add(batch, qos):
             return False
-        if not self._send(self, batch, qos):
-            self.sent.append((batch, qos))
-            self._sent_events += len(batch)
+        if self._send(self, batch, qos):
+            self.taken(batch)
         return True
 
     def taken(self, batch: Batch) -> None:
-        if self.sent and self.sent[0][0] is batch:
-            self.sent.popleft()
-            self._sent_events -= len(batch)
+        if self.sent.first() is batch:
+            self.sent.drop_first()
 
     def drained(self) -> bool:
-        return not self.sent
+        return not len(self.sent)
 
     def backlog(self) -> Backlog:
         return (*self.sent, *self.kept)
@@ -356,9 +353,12 @@ class TetheredSubscribers:
             qos, batches = tuple(q for _, q in backlog), tuple(b for b, _ in backlog)
             cut = GuestCut(answer.move, answer.path, seen, qos, batches)
             self._paths.pass_on(answer.path[1], cut)
-        elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
-            if subscriber.recalled is not None:
-                self.end(subscriber)
+        elif (
+            answer.step in (GuestStep.ARRIVED, GuestStep.GONE)
+            and subscriber is not None
+            and subscriber.recalled is not None
+        ):
+            self.end(subscriber)
 
     def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
         if subscriber.recalled is None:

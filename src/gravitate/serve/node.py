@@ -255,7 +255,7 @@ class Node:
         connected."""
         sessions = self.broker.clients.sessions.values()
         here = {session.id for session in sessions if session.subscriber_tether is None}
-        return sorted(here | {one.id for one in self.broker.tethered_subscribers})
+        return sorted(here | {one.id for one in self.broker.subscribers.tethered})
 
     def reconnects(self, move: ClientMove) -> bool:
         """Whether the client of a move would connect elsewhere itself."""

@@ -26,14 +26,12 @@ from typing import Any
 
 import msgspec
 
-from gravitate.broker.core import Broker
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.reassignment import LEASE_S
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
-from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.overlay import shapes
-from gravitate.overlay.tree import neighbours, path
+from gravitate.overlay.tree import neighbours
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
@@ -45,6 +43,7 @@ from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
 from gravitate.simulate.faults import start_when_down
 from gravitate.simulate.models import ServiceModel
+from gravitate.simulate.random_migrations import RandomMigrations
 from gravitate.simulate.run import broker_factory, settle
 from gravitate.simulate.scheduler import FIRST
 from gravitate.simulate.world import World
@@ -136,8 +135,6 @@ class RandomWorld:
         self._with_pings = pings
         self._moves = MovesSeen()
         self._generator = generator = random.Random(f"world/{seed}")
-        self._subscribers = random.Random(f"subscribers/{seed}")
-        """What is drawn about subscribers that move."""
         self.network = _network(generator)
         if self._with_mechanisms:
             among = MEASURING if pings else MECHANISMS
@@ -159,9 +156,11 @@ class RandomWorld:
             service=_service(generator),
             observers=(self.deliveries, self.entries, loops, self._moves),
         )
+        self._migrations = RandomMigrations(seed, self.world, self._near)
         self.faults = 0
         self._names = 0
         self.clients = [self._client(number) for number in range(generator.randint(4, 24))]
+        self._migrations.clients = self.clients
 
     def run(self) -> WorldOutcome:
         world = self.world
@@ -214,9 +213,8 @@ class RandomWorld:
             arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
             on_accepted=self._accepted,
         )
-        if self._with_migrations and number % 2 and client.counts:
-            client.follows = self._subscribers.random() < 0.6
-            client.arrive_s_max = self._subscribers.choice((5.0, 0.3))
+        if self._with_migrations and not draw.publishes(client.id):
+            self._migrations.make_mobile(client)
         if client.counts:
             self.entries.counts(client.id, client.incarnation)
         if generator.random() < 0.1:
@@ -237,12 +235,7 @@ class RandomWorld:
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._client_acts, client)
         if self._with_migrations:
-            for _ in range(generator.randint(1, 12)):
-                at_s = self.world.now + generator.uniform(0.0, PHASE_S)
-                scheduler.at(at_s, self._sends_away, None)
-            for _ in range(self._subscribers.randint(1, 16)):
-                at_s = self.world.now + self._subscribers.uniform(0.0, PHASE_S)
-                scheduler.at(at_s, self._reassigns, None)
+            self._migrations.act(generator, PHASE_S)
         if faults:
             for _ in range(generator.randint(0, 8)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
@@ -252,7 +245,7 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not self._publishes(client):
+                if not draw.publishes(client.id):
                     client.broker = generator.choice(self.network.brokers).id
                 client.connect()
             return
@@ -270,15 +263,12 @@ class RandomWorld:
             client.disconnect()
         elif drawn < 0.44:
             client.connect()
-        elif self._publishes(client):
+        elif draw.publishes(client.id):
             self._publisher_acts(client)
-
-    def _publishes(self, client: Client) -> bool:
-        return int(client.id[1:]) % 2 == 0
 
     def _subscribes(self, client: Client) -> bool:
         """Whether a client subscribes; a publisher that does stays where it is."""
-        return not self._publishes(client) or int(client.id[1:]) % 6 == 0
+        return not draw.publishes(client.id) or int(client.id[1:]) % 6 == 0
 
     def _advertises(self, client: Client) -> bool:
         return int(client.id[1:]) % 4 == 0
@@ -313,52 +303,6 @@ class RandomWorld:
     def _publish(self, client: Client, events: list[Event]) -> None:
         if events:
             client.publish(events, qos=self._generator.choice((0, 1, 1)))
-
-    def _sends_away(self, _: None) -> None:
-        """A broker is asked to send one of its publishers to another."""
-        generator = self._generator
-        connected = [c for c in self.clients if self._publishes(c) and c.connection is not None]
-        if not connected:
-            return
-        client = generator.choice(connected)
-        source = self._attached_at(client)
-        self._request(RelocatePublisher, client, source, generator)
-
-    def _reassigns(self, _: None) -> None:
-        """A broker is asked to send one of its subscribers to another."""
-        generator = self._subscribers
-        connected = [c for c in self.clients if c.subscriptions and c.connection is not None]
-        if connected:
-            client = generator.choice(connected)
-            self._request(ReassignSubscriber, client, self._served_at(client), generator)
-
-    def _request(
-        self, kind: type[ClientMove], client: Client, source: str, generator: random.Random
-    ) -> None:
-        target = generator.choice(self.network.brokers).id
-        way = path(self._near, source, target)
-        if self.world.is_up(source) and way is not None:
-            self._names += 1
-            id, why = f"m{self._names}", Rationale("drawn")
-            self.world.request_move(kind(id, client.id, source, target, why, tuple(way)), source)
-
-    def _attached_at(self, client: Client) -> str:
-        """The broker where a client is attached as a publisher."""
-        broker = self.world.hosts[client.broker].broker
-        if isinstance(broker, Broker) and client.id in broker.clients.sessions:
-            tether = broker.clients.sessions[client.id].tether
-            if tether is not None:
-                return tether.broker
-        return client.broker
-
-    def _served_at(self, client: Client) -> str:
-        """The broker that serves a client as a subscriber."""
-        broker = self.world.hosts[client.broker].broker
-        if isinstance(broker, Broker) and client.id in broker.clients.sessions:
-            tether = broker.clients.sessions[client.id].subscriber_tether
-            if tether is not None:
-                return tether.place
-        return client.broker
 
     # What goes wrong
 

@@ -28,16 +28,20 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    GuestCut,
+    GuestWants,
+    TakeGuest,
+    Wanted,
+)
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
     Control,
     Data,
-    Deliveries,
     Draining,
     Frame,
-    GuestCut,
-    GuestWants,
     Hello,
     MechanismMessage,
     Message,
@@ -46,10 +50,8 @@ from gravitate.broker.messages import (
     Publications,
     Refusal,
     Subscribe,
-    TakeGuest,
     TetherAdvertise,
     TetherAttach,
-    Wanted,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import checked

@@ -34,11 +34,11 @@ def departing(world: World) -> Iterator[str]:
     for here, broker in _brokers(world).items():
         for publisher in broker.publishers.departing:
             yield f"{here} still waits for {publisher} to be elsewhere"
-        for move in broker.reassignments.under_way():
+        for move in broker.subscribers.reassignments.under_way():
             yield f"{here} still moves {move.subscriber} to {move.target}"
-        for guest in broker.guests.expected():
+        for guest in broker.subscribers.guests.expected():
             yield f"{here} still has {guest} as a guest"
-        for subscriber in broker.tethered_subscribers:
+        for subscriber in broker.subscribers.tethered:
             if subscriber.holding:
                 yield f"{here} holds what is for {subscriber.id} of {subscriber.origin}"
 
@@ -96,7 +96,7 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
 
 
 def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterator[str]:
-    for tether in broker.subscriber_tethers:
+    for tether in broker.subscribers.tethers:
         if tether.state is not SubscriberState.ATTACHED:
             state = tether.state.value
             yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
@@ -105,17 +105,17 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         place = brokers.get(tether.place)
         if place is not None and not any(
             (*one.key, one.attachment) == (here, tether.number, tether.attachment)
-            for one in place.tethered_subscribers
+            for one in place.subscribers.tethered
         ):
             yield f"{here}: {tether.session.id} is not known to {tether.place}, which serves it"
-    for subscriber in broker.tethered_subscribers:
-        if subscriber.sent:
+    for subscriber in broker.subscribers.tethered:
+        if len(subscriber.sent):
             yield f"{here} has {len(subscriber.sent)} batches for {subscriber.id}"
         origin = brokers.get(subscriber.origin)
         if origin is not None and not any(
             (tether.number, tether.attachment, tether.place)
             == (subscriber.number, subscriber.attachment, here)
-            for tether in origin.subscriber_tethers
+            for tether in origin.subscribers.tethers
         ):
             yield f"{here} serves {subscriber.id}, which {subscriber.origin} has elsewhere"
     for session in broker.clients.sessions.values():
