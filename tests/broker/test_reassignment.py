@@ -29,7 +29,7 @@ from gravitate.broker.inputs import (
     StopRequested,
 )
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.reassignment import LEASE_S, PATIENCE_S, State
+from gravitate.broker.reassignment import ASK_AGAIN_S, LEASE_S, PATIENCE_S, State
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import MoveOutcome, Rationale, ReassignSubscriber
@@ -242,6 +242,21 @@ def test_a_client_that_vanishes_on_its_way_leaves_nothing_behind(scene: Scene) -
     scene.wired.pass_time(PATIENCE_S[State.LEAVING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     scene.at_rest()
+
+
+def test_a_word_of_its_arrival_that_was_lost_is_asked_for_again(scene: Scene) -> None:
+    scene.leave()
+    scene.wired.lose("b", "c")
+    scene.arrive()
+    scene.wired.boot("c", 2)
+    for link in (("b", "c"), ("c", "d")):
+        scene.wired.cut.discard(frozenset(link))
+    scene.wired.pass_time(ASK_AGAIN_S - 1)
+    assert scene.ends.outcomes == [], "what the target said went with the broker between"
+    scene.wired.pass_time(ASK_AGAIN_S)
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    scene.publish()
+    scene.served("a", "d")
 
 
 def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:

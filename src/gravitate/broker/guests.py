@@ -81,6 +81,8 @@ class Guests:
         self._make_tethered = make_tethered
         self._by_move: dict[str, Guest] = {}
         self._by_session: dict[Session, Guest] = {}
+        self._arrived_at: dict[str, float] = {}
+        """Moves by which guests have come that are served by now, until when that is known."""
         self._series = count(1)
         self.stopping = False
         self.on_complete: Callable[[Guest], None] = lambda guest: None
@@ -163,9 +165,8 @@ class Guests:
     def _cut(self, message: GuestCut) -> None:
         guest = self._by_move.get(message.move)
         if guest is None:
-            answer = GuestAnswer(
-                message.move, message.path, GuestStep.GONE, "no guest of that move"
-            )
+            step = GuestStep.ARRIVED if message.move in self._arrived_at else GuestStep.GONE
+            answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
         if not guest.complete:
@@ -221,11 +222,18 @@ class Guests:
         if guest is None:
             return False
         self._forget(guest)
+        self._note_arrival(guest.request)
         state = "served" if guest.request.origin else "opened"
         self._subscriptions.arrived(session, state, guest.request.path[0], guest.since)
         self._dispatch.release(session)
         self._answer(guest, GuestStep.ARRIVED)
         return True
+
+    def _note_arrival(self, request: TakeGuest) -> None:
+        """Who has led it here may ask again, for as long as it waits."""
+        now = self._context.now
+        self._arrived_at = {move: until for move, until in self._arrived_at.items() if until > now}
+        self._arrived_at[request.move] = now + request.lease_s
 
     # Who does not --------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ PATIENCE_S: Final = {
 }
 """How long a move may stay in a state."""
 LEASE_S: Final = sum(PATIENCE_S.values())
+ASK_AGAIN_S: Final = 5.0
+"""How often the target of a client under way is asked about it: its word may have been lost."""
 
 UNDONE: Final = {
     State.ASKED: MoveOutcome.REFUSED,
@@ -94,12 +96,14 @@ WAITED_FOR: Final = {
 class _Reassignment:
     """One move, at its source."""
 
-    __slots__ = ("move", "paused", "session", "state", "taken")
+    __slots__ = ("move", "paused", "session", "since", "state", "taken")
 
     def __init__(self, move: ReassignSubscriber, session: Session) -> None:
         self.move = move
         self.session = session
         self.state = State.ASKED
+        self.since = 0.0
+        """When it came to be in this state."""
         self.paused = False
         """The client asks for nothing more."""
         self.taken = False
@@ -339,11 +343,16 @@ class Reassignments:
                 self._roll_back(reassignment, f"the link to {peer} was lost")
 
     def expired(self, move: str) -> None:
-        """A state has lasted too long."""
+        """A state has lasted long, or too long."""
         reassignment = self._moving(move)
         if reassignment is None:
             return
         state, session = reassignment.state, reassignment.session
+        if self._context.now < reassignment.since + PATIENCE_S[state]:
+            path = reassignment.move.path
+            self._paths.pass_on(path[1], GuestCut(move, path, ()))
+            self._wait(reassignment, ASK_AGAIN_S)
+            return
         reason = f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s"
         if state is not State.LEAVING:
             self._roll_back(reassignment, reason)
@@ -376,9 +385,13 @@ class Reassignments:
     def _enter(self, reassignment: _Reassignment, state: State) -> None:
         assert FOLLOWS.get(state, reassignment.state) is reassignment.state
         reassignment.state = state
-        at = self._context.now + PATIENCE_S[state]
-        self._context.emit(SetTimer(f"move:{reassignment.move.id}", at))
+        reassignment.since = self._context.now
+        self._wait(reassignment, ASK_AGAIN_S if state is State.LEAVING else PATIENCE_S[state])
         self._entered(reassignment.move, state.value)
+
+    def _wait(self, reassignment: _Reassignment, for_s: float) -> None:
+        at = self._context.now + for_s
+        self._context.emit(SetTimer(f"move:{reassignment.move.id}", at))
 
     def _end(self, reassignment: _Reassignment, outcome: MoveOutcome, reason: str) -> None:
         move = reassignment.move
