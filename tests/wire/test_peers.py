@@ -8,23 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.guests import guest_messages
 
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestCut,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestSettled,
-    GuestStep,
-    GuestWants,
-    TakeGuest,
-    Wanted,
-)
+from gravitate.broker.guest_messages import Deliveries, GuestCut
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
@@ -93,9 +79,6 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 paths = st.lists(names, min_size=1, max_size=3).map(tuple)
-wanted = st.lists(
-    st.builds(Wanted, names, filters, st.integers(0, 1), st.booleans()), max_size=2
-).map(tuple)
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Advertise, names, names, numbers, filters, numbers, st.integers(0, 3), numbers),
     st.builds(PrepareMove, names, st.tuples(names, names), st.floats(0, 60)),
@@ -109,35 +92,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(LockRequest, names, st.booleans(), st.floats(0, 100), numbers),
     st.builds(MechanismMessage, names, st.binary(max_size=10)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
-    st.builds(
-        TakeGuest, names, paths, names, numbers, wanted, st.floats(0, 60), st.just("") | names
-    ),
-    st.builds(GuestAnswer, names, paths, st.sampled_from(GuestStep), names, names, numbers),
-    st.lists(batches(), max_size=2).flatmap(
-        lambda carried: st.builds(
-            GuestCut,
-            names,
-            paths,
-            st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple),
-            st.just(tuple(batch.qos for batch in carried)),
-            st.just(tuple(carried)),
-        )
-    ),
-    st.builds(GuestAttach, numbers, numbers, names, names),
-    st.builds(GuestWants, numbers, numbers, wanted),
-    st.builds(GuestPaused, numbers, numbers),
-    st.builds(GuestDetach, numbers, numbers),
-    st.builds(GuestAttached, numbers, numbers),
-    st.builds(GuestSettled, numbers, numbers, names),
-    st.builds(GuestRedirect, numbers, numbers, names),
-    st.builds(GuestClosed, numbers, numbers, names, names, names, paths),
-    st.builds(
-        Deliveries,
-        numbers,
-        numbers,
-        st.integers(0, 1),
-        st.lists(batches(), max_size=3).map(tuple),
-    ),
+    guest_messages(names, numbers, filters, paths, batches()),
 )
 frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Hello, names, names, numbers, numbers, numbers),

@@ -8,24 +8,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.guests import guest_messages
 
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import CloseLink, Deliver, Send
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestCut,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestStep,
-    GuestWants,
-    TakeGuest,
-    Wanted,
-)
 from gravitate.broker.inputs import (
     ClientConnected,
     ClientPublished,
@@ -83,7 +69,6 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 paths = st.sampled_from([("a", "m"), ("a", "m", "c"), ("m", "a"), ("c", "m", "a"), ("m",), ("x",)])
-wanted = st.lists(st.builds(Wanted, names, filters, st.integers(0, 1)), max_size=2).map(tuple)
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Advertise, names, names, st.integers(1, 2), filters, tokens, planes),
     st.builds(Unadvertise, names, tokens, planes),
@@ -97,27 +82,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(LockRelease, names),
     st.builds(MechanismMessage, names, st.binary(max_size=3)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
-    st.builds(TakeGuest, names, paths, names, tokens, wanted, st.floats(0, 5), names, tokens),
-    st.builds(TakeGuest, names, paths, names, tokens, wanted, st.floats(0, 5)),
-    st.builds(GuestAnswer, names, paths, st.sampled_from(GuestStep), names, names, tokens),
-    st.lists(batches(), max_size=2).flatmap(
-        lambda carried: st.builds(
-            GuestCut,
-            names,
-            paths,
-            st.lists(st.tuples(names, tokens, tokens), max_size=2).map(tuple),
-            st.just(tuple(batch.qos for batch in carried)),
-            st.just(tuple(carried)),
-        )
-    ),
-    st.builds(GuestAttach, tokens, tokens, names, names),
-    st.builds(GuestWants, tokens, tokens, wanted),
-    st.builds(GuestPaused, tokens, tokens),
-    st.builds(GuestDetach, tokens, tokens),
-    st.builds(GuestAttached, tokens, tokens),
-    st.builds(GuestRedirect, tokens, tokens, names),
-    st.builds(GuestClosed, tokens, tokens, names, names, names, paths),
-    st.builds(Deliveries, tokens, tokens, st.integers(0, 1), st.lists(batches()).map(tuple)),
+    guest_messages(names, tokens, filters, paths, batches()),
 )
 odd_frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Acknowledge, tokens),
