@@ -113,7 +113,7 @@ def test_a_place_that_stops_in_order_gives_its_subscribers_back() -> None:
             async def stop(stock: StockSubscriber, speakers: Voices) -> None:
                 assert (await reassigned(running, "stock", "b1", "b3")).outcome == "done"
                 await speakers.reach(10)
-                (tether,) = running.nodes["b1"].broker.subscriber_tethers
+                (tether,) = running.nodes["b1"].broker.subscribers.tethers
                 assert (tether.place, tether.state) == ("b3", State.ATTACHED)
                 await running.nodes.pop("b3").stop()
                 assert (tether.place, tether.state) == ("b1", State.ATTACHED)

@@ -93,6 +93,8 @@ class TetheredSubscriber(Session):
         self.move = ""
         self.path: tuple[str, ...] = ()
         """Of the move that leads it elsewhere, to be told to the origin."""
+        self.leased = False
+        """It ends unless somebody comes for it in time."""
         self.returning = False
         """It was sent elsewhere and taken back; it goes on when the origin says what it wants."""
         self.recalled: tuple[Seen, Backlog] | None = None
@@ -318,6 +320,7 @@ class TetheredSubscribers:
         self._by_key[key] = found
         found.attachment = message.attachment
         found.returning = not message.move
+        found.leased = self.guests.stopping
         found.say(Attached(found.id))
 
     # What becomes of links -----------------------------------------------------------------
@@ -334,13 +337,14 @@ class TetheredSubscribers:
 
     def lease(self, subscriber: TetheredSubscriber) -> None:
         """It ends unless somebody comes for it, or recalls it, in time."""
+        subscriber.leased = True
         at = self._context.now + LOST_S_MAX
         self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
 
     def expired(self, serial: str) -> None:
         """Nobody has recalled a subscriber that was lost."""
         for subscriber in list(self._by_key.values()):
-            if str(subscriber.serial) == serial and (subscriber.holding or self.guests.stopping):
+            if str(subscriber.serial) == serial and subscriber.leased:
                 self.on_closed(subscriber)
                 self.guests.left(subscriber)
                 self.end(subscriber)
