@@ -280,8 +280,13 @@ class Reassignments:
 
     def _continued(self, input: ClientConnected) -> Session | None:
         """The session that a client goes on with which connects here."""
+        parked = self._come_for(input)
         if input.continues is Continues.MOVED:
             return self._tethered.guests.claim(input.session, input.incarnation)
+        return parked
+
+    def _come_for(self, input: ClientConnected) -> Session | None:
+        """The session that was kept for a client, if it comes back to it; else that ends."""
         reassignment = self._by_subscriber.get(input.session)
         if (
             reassignment is None
