@@ -254,6 +254,8 @@ class TetheredSubscribers:
         match effect:
             case Attached():
                 message = GuestAttached(*about)
+            case SubscriptionSettled() if self._by_key.get(subscriber.key) is not subscriber:
+                return  # nobody has come for it yet
             case SubscriptionSettled():
                 message = GuestSettled(*about, effect.name)
             case Redirect():
