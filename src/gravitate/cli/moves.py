@@ -73,7 +73,7 @@ def moves(
 
 def explain(
     move: Annotated[
-        str, typer.Argument(metavar="MOVE", help="Id of a move, or of a publisher that moved.")
+        str, typer.Argument(metavar="MOVE", help="Id of a move, or of a client that moved.")
     ],
     where: Annotated[
         Path,
