@@ -28,7 +28,7 @@ RARE = (523, 860, 1288, 1641, 1900)
 publisher that has left behind a link that is down, a client that comes back before these."""
 
 
-RARE_FOR_SUBSCRIBERS = (28, 36, 44, 47, 59, 151, 274, 1243)
+RARE_FOR_SUBSCRIBERS = (28, 36, 44, 47, 59, 151, 274, 1243, 1353)
 """The same for subscribers: one that falls behind over its tether, that comes anew where it is
 still served from elsewhere, whose place stops while it is handed something, that leaves while it
 arrives, that is given up while it is under way, that comes back before it has been missed, that is
