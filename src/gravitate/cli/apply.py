@@ -20,6 +20,7 @@ from gravitate.model.moves import (
     MoveOutcome,
     ReassignSubscriber,
     RelocatePublisher,
+    client_of,
 )
 
 if TYPE_CHECKING:
