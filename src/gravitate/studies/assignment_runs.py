@@ -5,7 +5,9 @@ values stand beside the bandwidths and must not be mixed up: the *yardstick* is 
 linear program that SLP1's (or SLP's) filters are from, as in the paper, and no bound; the *bound*
 is proven: no valid solution has less bandwidth.
 
-`ours` is the local search from the better of Gr* and SLP1 (SLP in several levels).
+`ours` is the local search from the better of Gr* and SLP1 (SLP in several levels); it keeps loads
+within beta, as these do. `ours to beta_max` goes on from there for longer, and uses all the load
+that is allowed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from gravitate.plan.assignment.exact import optimum
 from gravitate.plan.assignment.filter_assign import FilterAssignParameters
 from gravitate.plan.assignment.problem import Problem
 from gravitate.plan.assignment.rectangles import candidate_rectangles
-from gravitate.plan.assignment.searching import improved
+from gravitate.plan.assignment.searching import SearchParameters, improved
 from gravitate.plan.assignment.slp import Planned, SlpParameters, slp, slp1
 from gravitate.plan.assignment.solution import Solution, measures, violations
 from gravitate.studies.assignment_instances import Instance, problem_of_instance
@@ -42,9 +44,21 @@ Part = Literal[
 ]
 
 GREEDY: Final = ("Gr", "Gr*")
-ONE_LEVEL: Final = (*GREEDY, "Gr-l", "Closest-b", "Closest", "Balance", "SLP1", "ours")
+ONE_LEVEL: Final = (
+    *GREEDY,
+    "Gr-l",
+    "Closest-b",
+    "Closest",
+    "Balance",
+    "SLP1",
+    "ours",
+    "ours to beta_max",
+)
 MULTI_LEVEL: Final = (*GREEDY, "SLP", "ours")
 SEARCHED: Final = "ours"
+SEARCHED_ON: Final = "ours to beta_max"
+SEARCH_ON: Final = SearchParameters(rounds=300, work_max=60_000_000)
+"""Five times the usual attempts."""
 OPTIMUM: Final = "optimum"
 THREADS: Final = 1
 """Of a linear program: runs are dealt out to cores already."""
@@ -120,6 +134,9 @@ def assign(setting: Setting) -> Seen:
                 found[algorithm] = planned.solution
             case "ours":
                 found[algorithm] = searched(problem, list(found.values()), seed)
+            case "ours to beta_max":
+                allowed = msgspec.structs.replace(problem, beta=problem.beta_max)
+                found[algorithm] = improved(allowed, found[SEARCHED], seed, SEARCH_ON)
             case "optimum":
                 found[algorithm] = optimum(problem)
             case _:
