@@ -1,9 +1,9 @@
 """How fast subscribers are assigned to brokers, from ten thousand to a million.
 
-Subscribers are those of set 1, made by Spark and packed there before anything is timed. `gr*` and
-`slp1` have 100 brokers in one level, `slp` has 200 in a tree of out-degree 15 with a maximum delay
-of 0.3 too. What is timed goes from the packed subscribers to a checked kind of answer: a leaf for
-everybody and filters for all brokers. Gr* has its arrays brought to the driver first, which counts.
+Subscribers are those of set 1, made by Spark before anything is timed. `gr*` and
+`slp1` have 100 brokers in one level, `slp` has 200 in a tree of out-degree 15; the maximum delay is
+0.3. What is timed goes from rows of subscribers to a leaf for everybody and filters for all
+brokers: packing, and for Gr* bringing the arrays to the driver, count.
 
 Every result goes through the checker, and one that breaks a bound ends the benchmark. The baseline
 of `gr*-10k` is the same rule one subscriber at a time in Python; that of `slp1` and `slp` is Gr* on
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,31 +59,32 @@ def run(
     cases: Sequence[str] | None = None,
     *,
     progress: Progress = silent,
-    sizes: dict[str, int] = SIZES,
+    sizes: Mapping[str, int] = SIZES,
+    brokers: int = 0,
+    warm_up: bool = True,
     spark: Any = None,
 ) -> list[Record]:
-    """The figures of `gravitate bench assignment`."""
+    """The figures of `gravitate bench assignment`; `brokers` instead of those of each case."""
     from gravitate.pipeline.session import session
 
     wanted = chosen(BENCH, CASES, cases)
     used = session() if spark is None else spark
     records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="gravitate-bench-") as folder:
-        if wanted:
+        if warm_up:
             progress("compiling kernels")
             for name in ALGORITHMS:
-                _records(used, Path(folder) / f"warm-{name}", name, "warm-up", 2_000, False)
+                small = {"subscribers": 2_000, "brokers": 20}
+                _records(used, Path(folder) / f"warm-{name}", name, "warm-up", small)
         for case in wanted:
             name, _, size = case.rpartition("-")
             progress(case)
-            place = Path(folder) / case
-            records += _records(used, place, name, case, sizes[size], case == LITERAL)
+            given = {"subscribers": sizes[size], "brokers": brokers or BROKERS[name]}
+            records += _records(used, Path(folder) / case, name, case, given)
     return records
 
 
-def _records(
-    spark: Any, folder: Path, name: str, case: str, subscribers: int, with_literal: bool
-) -> list[Record]:
+def _records(spark: Any, folder: Path, name: str, case: str, given: dict[str, int]) -> list[Record]:
     from gravitate.pipeline.assignment.solving import (
         Bounds,
         problem_at_driver,
@@ -93,22 +94,30 @@ def _records(
     )
     from gravitate.pipeline.workload_frames import read
 
-    interests, network = _instance(spark, folder, name, subscribers, read)
+    interests, network = _instance(spark, folder, name, given, read)
     bounds = Bounds()
     with subscribers_on_spark(interests, network, DELAY_MAX) as crowd:
-        crowd.blocks.count()
-        greedy = _timed(lambda: gr_star(problem_at_driver(crowd, bounds), SEED))
         problem = problem_at_driver(crowd, bounds)
-        _check(case, problem, greedy.solution, allowed=() if name == "gr*" else ("load",))
-        if name == "gr*":
-            literal_s = _literal_s(problem) if with_literal else None
-            return [
-                measured(BENCH, case, greedy.seconds, "s", literal_s, less_is_better=True),
-                measured(BENCH, f"{case}-memory", greedy.memory_gib, "GiB"),
-            ]
-        solve = slp1_on_spark if name == "slp1" else slp_on_spark
-        ours = _timed(lambda: solve(crowd, bounds, SEED).solution)
-    _check(case, problem, ours.solution)
+
+    def greedily() -> Solution:
+        with subscribers_on_spark(interests, network, DELAY_MAX) as crowd:
+            return gr_star(problem_at_driver(crowd, bounds), SEED)
+
+    def by_programs() -> Solution:
+        with subscribers_on_spark(interests, network, DELAY_MAX) as crowd:
+            solve = slp1_on_spark if name == "slp1" else slp_on_spark
+            return solve(crowd, bounds, SEED).solution
+
+    greedy = _timed(greedily)
+    check(case, problem, greedy.solution, allowed=() if name == "gr*" else ("load",))
+    if name == "gr*":
+        literal_s = _literal_s(problem) if case == LITERAL else None
+        return [
+            measured(BENCH, case, greedy.seconds, "s", literal_s, less_is_better=True),
+            measured(BENCH, f"{case}-memory", greedy.memory_gib, "GiB"),
+        ]
+    ours = _timed(by_programs)
+    check(case, problem, ours.solution)
     bandwidth, theirs = (
         measures(problem, one).bandwidth for one in (ours.solution, greedy.solution)
     )
@@ -120,21 +129,18 @@ def _records(
 
 
 def _instance(
-    spark: Any, folder: Path, name: str, subscribers: int, read: Callable[..., Any]
+    spark: Any, folder: Path, name: str, given: dict[str, int], read: Callable[..., Any]
 ) -> tuple[Any, Network]:
     """Rows of subscribers, and brokers; the publisher is in the middle of the brokers."""
     from gravitate.pipeline.workloads.making import make_workload
 
-    brokers = BROKERS[name]
-    make_workload(
-        spark, "set1", folder, {"subscribers": subscribers, "brokers": brokers}, seed=SEED
-    )
+    make_workload(spark, "set1", folder, given, seed=SEED)
     rows = read(spark, folder, "brokers").orderBy("broker").collect()
     points = np.array([row["location"] for row in rows], dtype=np.float64)
     publisher = points.mean(axis=0)
     parent = None
     if name == "slp":
-        parent = tree_of(publisher, points, OUT_DEGREE, np.arange(brokers))
+        parent = tree_of(publisher, points, OUT_DEGREE, np.arange(len(points)))
     return read(spark, folder, "interests"), network_of(publisher, points, parent)
 
 
@@ -148,7 +154,8 @@ def _timed(work: Callable[[], Solution]) -> Timed:
     return Timed(solution, seconds, memory.peak_gib)
 
 
-def _check(case: str, problem: Problem, solution: Solution, allowed: Sequence[str] = ()) -> None:
+def check(case: str, problem: Problem, solution: Solution, allowed: Sequence[str] = ()) -> None:
+    """End the benchmark when a result breaks a bound that it was to hold."""
     broken = [v for v in violations(problem, solution) if v.is_hard and v.kind not in allowed]
     if broken:
         raise GravitateError(f"{case} breaks a bound: {broken[0].message}")

@@ -123,11 +123,12 @@ def measured(spark: Any, store: Store) -> Measured:
     manifest = store.manifest()
     scale = 1.0 / manifest.sampling_rate if manifest.sampling_rate > 0 else 1.0
     begun_s, observed_s = _observed(spark, store)
+    changes = _until(store.traces(spark, "subscriptions"), begun_s, observed_s)
     return Measured(
         begun_s=begun_s,
         observed_s=observed_s,
         scale=scale,
-        brokers=_brokers(spark, store, scale),
+        brokers=_brokers(spark, store, scale, changes),
         links=_links(store.derived(spark, "link_load")),
         delays=_delays(store.derived(spark, "delays")),
         moves_cost=_moving_cost(store.traces(spark, "moves"))
@@ -174,6 +175,16 @@ def network_of(manifest: StoreManifest, place: str) -> Network:
     """The network a store is of, whatever mechanisms it names."""
     document = toml.parse(manifest.network, place)
     return networks.from_document(document, document.data.get("mechanisms", {}))
+
+
+def subscription_changes(spark: Any, store: Store) -> Any:
+    """What subscribers changed while there were events. A run that is ended in order closes its
+    sessions after the last event, and that is nobody's wish."""
+    return _until(store.traces(spark, "subscriptions"), *_observed(spark, store))
+
+
+def _until(changes: Any, begun_s: float, observed_s: float) -> Any:
+    return changes.where(F.col("at_s") <= begun_s + observed_s) if observed_s else changes
 
 
 def held(changes: Any) -> Any:
@@ -223,13 +234,9 @@ def _observed(spark: Any, store: Store) -> tuple[float, float]:
     return first_s, last_s - first_s
 
 
-def _brokers(spark: Any, store: Store, scale: float) -> dict[str, BrokerCounts]:
+def _brokers(spark: Any, store: Store, scale: float, changes: Any) -> dict[str, BrokerCounts]:
     """All counts of each broker, from all tables at once."""
-    sessions = (
-        subscribers(store.traces(spark, "subscriptions"))
-        .groupBy("broker")
-        .agg(F.count("*").alias("subscribers"))
-    )
+    sessions = subscribers(changes).groupBy("broker").agg(F.count("*").alias("subscribers"))
     counted = [store.derived(spark, name).select("broker", *of) for name, of in _SUMMED.items()]
     together = reduce(lambda one, other: one.unionByName(other, True), [*counted, sessions])
     columns = [column for of in _SUMMED.values() for column in of]

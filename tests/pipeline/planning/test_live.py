@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.pipeline.planning.worlds import stock_world
 from tests.serve.mqtt.talk import on_loop
 from typer.testing import CliRunner
@@ -15,14 +16,17 @@ from gravitate.cli.main import app
 from gravitate.config import network as network_file
 from gravitate.config import plan as plans
 from gravitate.pipeline.planning.making import plan_publishers
+from gravitate.pipeline.planning.making_subscribers import plan_subscribers
 from gravitate.pipeline.planning.publishers import Mechanism
+from gravitate.pipeline.planning.subscribers import Choice
 from gravitate.pipeline.planning.verification import verify
 from gravitate.serve.stage import perform, staged
 from gravitate.serve.traces import TraceSettings
 
 
+@pytest.mark.parametrize("kind", ["publishers", "subscribers"])
 def test_a_plan_applied_to_a_running_network_reaches_the_predicted_message_rate(
-    spark: Any, tmp_path: Path
+    spark: Any, tmp_path: Path, kind: str
 ) -> None:
     script = stock_world(7, quotes=250, every_s=0.012)
     before, after = tmp_path / "before", tmp_path / "after"
@@ -43,7 +47,10 @@ def test_a_plan_applied_to_a_running_network_reaches_the_predicted_message_rate(
             assert result.is_sound()
 
     on_loop(as_it_is)
-    plan = plan_publishers(spark, before, Mechanism(evidence_min=1))
+    if kind == "publishers":
+        plan = plan_publishers(spark, before, Mechanism(evidence_min=1))
+    else:
+        plan = plan_subscribers(spark, before, Choice(evidence_min=1, delay_max=1.0))
     assert len(plan.moves) >= 2
     plans.save(plan, tmp_path / "plan.json")
     on_loop(as_planned)

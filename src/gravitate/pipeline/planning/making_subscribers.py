@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from gravitate.config.plan import Plan, plan_of
 from gravitate.model.moves import ReassignSubscriber
+from gravitate.pipeline.measured import subscription_changes
 from gravitate.pipeline.metrics import Evaluation, Terms
 from gravitate.pipeline.planning import listeners as told
 from gravitate.pipeline.planning.audiences import RecordedEvents, audiences, numbered
@@ -64,7 +65,7 @@ def plan_from_store(
     publications = store.traces(spark, "publications")
     deliveries = store.traces(spark, "deliveries")
     tell("reading who wants what")
-    changes = store.traces(spark, "subscriptions")
+    changes = subscription_changes(spark, store)
     interests = _interests(publications, changes, deliveries, overlay, choice)
     by_size = any(link.bandwidth_bytes_per_s for link in network.links)
     numbers = numbered(spark, interests.listeners.names)
