@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= 3
 CASES ?= matching node links simulator pipeline placement assignment
 
 .DEFAULT_GOAL := help
@@ -17,9 +17,8 @@ help: ## say what can be made
 demo: $(VENV)/.runtime ## a workload from Spark, 15 brokers on sockets without and with GRAPE, a report
 	$(BIN)/gravitate demo
 
-test: $(VENV)/.dev ## run the test suite (WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore tests/pipeline
-	$(BIN)/pytest -q tests/pipeline  # one process, so that there is one Spark session
+test: $(VENV)/.dev ## run the test suite (WORKERS=3, one of which has Spark)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q
 
 slow: $(VENV)/.dev ## run the tests that take minutes each
 	$(BIN)/pytest -q -m slow

@@ -188,7 +188,14 @@ def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, 
     if gains.before:
         share = 100 * (gains.before - gains.after) / gains.before
         said.append(f"Links carry {share:.1f} % fewer messages.")
-    said += [f"A bound does not hold: {sentence}." for sentence in posed.broken(after)]
+    now = set(posed.broken(posed.home))
+    then = posed.broken(after)
+    said += [f"A bound does not hold: {sentence}." for sentence in then if sentence not in now]
+    if stays := sum(sentence in now for sentence in then):
+        said.append(
+            f"At {stays} brokers a bound does not hold as things are; to mend that there would "
+            "cost messages, so it stays."
+        )
     return tuple(said)
 
 
