@@ -90,10 +90,14 @@ class Wired:
         for _ in range(100_000):
             if not self.queue:
                 return
-            name, input = self.queue.popleft()
-            if name in self.brokers and not self.brokers[name].stopped:
-                self._carry_out(name, self.brokers[name].handle([input], self.now))
+            self.step()
         raise AssertionError("brokers keep talking for ever")
+
+    def step(self) -> None:
+        """Let one broker handle what has waited longest."""
+        name, input = self.queue.popleft()
+        if name in self.brokers and not self.brokers[name].stopped:
+            self._carry_out(name, self.brokers[name].handle([input], self.now))
 
     def pass_time(self, seconds: float) -> None:
         """Fire the timers of the next `seconds`, in order."""

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.config.plans import LINE, plan, relocation
+from tests.config.plans import plan, relocation
 from typer.testing import CliRunner
 
 from gravitate.cli import spark
 from gravitate.cli.main import app
-from gravitate.config import network
 from gravitate.config import plan as plans
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline.planning import making, verification
-from gravitate.trace.manifest import RunManifest
 
-
-@pytest.fixture(autouse=True)
-def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark, "started", lambda *where, hidden: nullcontext())
-
-
-@pytest.fixture
-def traces(tmp_path: Path) -> Path:
-    RunManifest(network.render(LINE), "virtual").save(tmp_path / "traces")
-    return tmp_path / "traces"
+pytestmark = pytest.mark.usefixtures("no_spark")
 
 
 def run(*arguments: str | Path) -> Any:

@@ -91,12 +91,24 @@ _ids = count(1)
 
 
 async def relocated(running: LiveNetwork, publisher: str, source: str, target: str) -> MoveRecord:
-    """How asking the source for the move ended."""
+    """How asking the source for the move of a publisher ended."""
+    about = {"type": "relocate-publisher", "publisher": publisher}
+    return await _moved(running, about, source, target)
+
+
+async def reassigned(running: LiveNetwork, subscriber: str, source: str, target: str) -> MoveRecord:
+    """How asking the source for the move of a subscriber ended."""
+    about = {"type": "reassign-subscriber", "subscriber": subscriber}
+    return await _moved(running, about, source, target)
+
+
+async def _moved(
+    running: LiveNetwork, about: dict[str, str], source: str, target: str
+) -> MoveRecord:
     address = address_of(running, source)
     move = {
-        "type": "relocate-publisher",
+        **about,
         "id": f"move-{next(_ids)}",
-        "publisher": publisher,
         "source": source,
         "target": target,
         "why": {"reason": "a test"},
@@ -150,8 +162,15 @@ async def audience(running: LiveNetwork, *brokers: str) -> AsyncIterator[Audienc
 class Speaker:
     """Publishes at a rate until it is told to stop, QoS 0 and 1 mixed or one of them."""
 
-    def __init__(self, publisher: Client, rate_per_s: float, qos: tuple[int, ...] = (0, 1)) -> None:
+    def __init__(
+        self,
+        publisher: Client,
+        rate_per_s: float,
+        qos: tuple[int, ...] = (0, 1),
+        topic: str = "t/x",
+    ) -> None:
         self.published = 0
+        self._topic = topic
         self._publisher = publisher
         self._rate_per_s = rate_per_s
         self._qos = qos
@@ -172,7 +191,7 @@ class Speaker:
             await asyncio.sleep(max(0.0, began_s + self.published / self._rate_per_s - loop.time()))
             qos = self._qos[self.published % len(self._qos)]
             await self._publisher._sendable(qos)
-            outcome = self._publisher.publish_nowait("t/x", b"%d" % self.published, qos=qos)
+            outcome = self._publisher.publish_nowait(self._topic, b"%d" % self.published, qos=qos)
             self.published += 1
             if qos:
                 waiting.append(outcome)

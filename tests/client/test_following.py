@@ -300,7 +300,7 @@ def test_one_that_subscribes_or_was_told_not_to_stays_connected_where_it_is(
             assert at(running, "b1", publisher)
             break_connection(running, "b1", "p")
             await publisher.publish("t/x", b"2", qos=1)
-            assert not running.nodes["b1"].broker.clients.sessions["p"].follows
+            assert running.nodes["b1"].broker.clients.sessions["p"].stays()
             assert (publisher.moves, publisher.reconnects) == (0, 1)
             await everybody.has_all(3)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.config.plan import Plan, plan_of
-from gravitate.model.moves import Rationale, RelocatePublisher
+from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
 
 LINE = Network(
     "line",
@@ -18,6 +18,10 @@ WHY = Rationale("nearer", 5.0, 2.0, {"messages_before": 9.0, "messages_after": 4
 
 def relocation(publisher: str, *path: str) -> RelocatePublisher:
     return RelocatePublisher("", publisher, path[0], path[-1], WHY, path)
+
+
+def reassignment(subscriber: str, *path: str) -> ReassignSubscriber:
+    return ReassignSubscriber("", subscriber, path[0], path[-1], WHY, path)
 
 
 def plan(*moves: Any, network: Network = LINE) -> Plan:

@@ -158,7 +158,7 @@ def test_whoever_does_not_wait_asks_again() -> None:
         (
             msgspec.json.encode(relocation(source="b2", target="b1")),
             400,
-            "source is 'b2': ask that broker, this is 'b1' and moves its own publishers",
+            "source is 'b2': ask that broker, this is 'b1' and moves its own clients",
         ),
         (
             msgspec.json.encode(relocation(target="b1")),

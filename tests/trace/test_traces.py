@@ -42,6 +42,7 @@ def test_an_event_leaves_a_row_at_every_step_of_its_way(tmp_path: Path) -> None:
             "topic": f"t/{counter}",
             "qos": 1,
             "size_bytes": 72,
+            "attributes": '{"x":1.0}',
         }
         for counter in (5, 6)
     ]

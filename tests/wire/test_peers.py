@@ -8,7 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.guests import guest_messages
 
+from gravitate.broker.guest_messages import Deliveries, GuestCut
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
@@ -76,6 +78,7 @@ def batches(draw: st.DrawFn) -> Batch:
     )
 
 
+paths = st.lists(names, min_size=1, max_size=3).map(tuple)
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Advertise, names, names, numbers, filters, numbers, st.integers(0, 3), numbers),
     st.builds(PrepareMove, names, st.tuples(names, names), st.floats(0, 60)),
@@ -89,6 +92,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(LockRequest, names, st.booleans(), st.floats(0, 100), numbers),
     st.builds(MechanismMessage, names, st.binary(max_size=10)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
+    guest_messages(names, numbers, filters, paths, batches()),
 )
 frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Hello, names, names, numbers, numbers, numbers),
@@ -109,9 +113,10 @@ def plain(frame: Frame) -> object:
 
 
 def _plain_message(message: Message) -> object:
-    if not isinstance(message, Publications):
+    if not isinstance(message, Publications | Deliveries | GuestCut):
         return message
-    return [
+    rest = [getattr(message, name) for name in message.__struct_fields__ if name != "batches"]
+    return [type(message), *rest] + [
         (
             batch.publisher,
             batch.incarnation,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.guests import guest_messages
 
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import CloseLink, Deliver, Send
@@ -67,6 +68,7 @@ def batches(draw: st.DrawFn) -> Batch:
     return Batch(draw(names), 1, counters, bodies, qos, 0.0, draw(planes), covered)
 
 
+paths = st.sampled_from([("a", "m"), ("a", "m", "c"), ("m", "a"), ("c", "m", "a"), ("m",), ("x",)])
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Advertise, names, names, st.integers(1, 2), filters, tokens, planes),
     st.builds(Unadvertise, names, tokens, planes),
@@ -80,6 +82,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(LockRelease, names),
     st.builds(MechanismMessage, names, st.binary(max_size=3)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
+    guest_messages(names, tokens, filters, paths, batches()),
 )
 odd_frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Acknowledge, tokens),

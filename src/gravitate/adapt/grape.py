@@ -226,6 +226,15 @@ class Grape(PublisherMover):
                 self.post.set_timer(ASK + publisher, now)
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
+        if broker == self.post.broker_id:
+            self._note_handed_over(batch, now)
+
+    def on_handed_over(self, broker: str, peer: str, batch: Batch, now: float) -> None:
+        # What was matched here for a subscriber that is connected elsewhere leaves this broker now.
+        if batch.covered:
+            self._note_handed_over(batch, now)
+
+    def _note_handed_over(self, batch: Batch, now: float) -> None:
         if batch.trace_mark:
             sighting = self._sightings.get(batch.publisher)
             if sighting is not None and sighting.trace.mark == batch.trace_mark:

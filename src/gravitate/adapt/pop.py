@@ -106,7 +106,7 @@ class _Publisher:
         """In this window."""
         self.traced = 0
         """Since the last selection."""
-        self.outstanding = 0
+        self.outstanding: set[int] = set()
         """Tagged publications without a result yet."""
 
 
@@ -180,8 +180,9 @@ class Pop(PublisherMover):
         for counter in batch.counters:
             if self._chance() < 1 - publisher.tagged / settings.traced_max:
                 publisher.tagged += 1
-                publisher.traced += 1
-                publisher.outstanding += 1
+                # A publication that enters again after a fault is traced once.
+                publisher.traced += counter not in publisher.outstanding
+                publisher.outstanding.add(counter)
                 return counter
         return 0
 
@@ -211,7 +212,7 @@ class Pop(PublisherMover):
             return
         publisher = self._traced(trace)
         if publisher is not None:
-            publisher.outstanding -= 1
+            publisher.outstanding.discard(trace.mark)
             self._may_select(trace.publisher, publisher, now)
 
     def _void(self, trace: Trace, gathering: Gathering[int], now: float) -> None:
@@ -220,7 +221,7 @@ class Pop(PublisherMover):
             return
         publisher = self._traced(trace)
         if publisher is not None:
-            publisher.outstanding -= 1
+            publisher.outstanding.discard(trace.mark)
             publisher.traced -= 1
 
     def _traced(self, trace: Trace) -> _Publisher | None:

@@ -7,8 +7,8 @@ everybody and filters for all brokers. Gr* has its arrays brought to the driver 
 
 Every result goes through the checker, and one that breaks a bound ends the benchmark. The baseline
 of `gr*-10k` is the same rule one subscriber at a time in Python; that of `slp1` and `slp` is Gr* on
-the same subscribers and brokers, for the seconds and for the bandwidth. `memory` is what the driver,
-its Java and the tasks on this machine took at most, together.
+the same subscribers and brokers, for the seconds and for the bandwidth. `memory` is what the
+driver, its Java and the tasks on this machine took at most, together.
 """
 
 from __future__ import annotations

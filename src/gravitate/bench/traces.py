@@ -220,6 +220,7 @@ def broker_rows(scene: Scene, block: Block, broker: int) -> dict[str, dict[str, 
         "topic": scene.topics.take(pa.array(block.publisher[first])),
         "qos": np.zeros(len(first), dtype=np.int8),
         "size_bytes": scene.sizes_bytes[block.publisher[first]],
+        "attributes": pa.nulls(len(first), pa.string()),
     }
     return tables
 

@@ -2,7 +2,11 @@
 
 Turns client inputs into calls on sessions, router, dispatch and publishers. A publication whose
 topic is not advertised yet is advertised for the client. What a client with a tether publishes
-and advertises is passed to the tether, which knows where the client is attached as a publisher.
+and advertises is passed to the tether, which knows where the client is attached as a publisher;
+what one with a subscriber's tether subscribes to, to that.
+
+A session may outlive its connection, and be handed over from another broker, where its client moves
+as a subscriber (`reassignment`).
 """
 
 from __future__ import annotations
@@ -12,21 +16,28 @@ from itertools import count
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import (
     MOVED,
+    NOT_HERE,
     OVERLOADED,
     TAKEN_OVER,
     Accept,
     CloseSession,
     Persist,
-    SubscriptionSettled,
 )
-from gravitate.broker.inputs import ClientConnected, ClientPublished, ClientSubscribed
+from gravitate.broker.guest_messages import Wanted
+from gravitate.broker.inputs import (
+    ClientConnected,
+    ClientPublished,
+    ClientSubscribed,
+    Continues,
+)
 from gravitate.broker.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.routing.strategy import Router
-from gravitate.broker.sessions import LocalSubscription, Publisher, Session
+from gravitate.broker.sessions import Publisher, Session
+from gravitate.broker.subscriber_tethers import SubscriberTethers
+from gravitate.broker.subscriptions import Subscriptions
 from gravitate.broker.tethers import Tethers
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -42,20 +53,30 @@ class Clients:
         self,
         context: Context,
         router: Router,
-        destinations: Destinations,
+        subscriptions: Subscriptions,
         dispatch: Dispatch,
         publishers: Publishers,
         tethers: Tethers,
+        subscriber_tethers: SubscriberTethers,
     ) -> None:
         self._context = context
         self._router = router
-        self._destinations = destinations
+        self._subscriptions = subscriptions
         self._dispatch = dispatch
         self._publishers = publishers
         self._tethers = tethers
+        self._subscriber_tethers = subscriber_tethers
         self.sessions: dict[str, Session] = {}
         self.on_closed: Callable[[Publisher], None] = lambda publisher: None
         """Told of publishers that end with their session."""
+        self.on_ended: Callable[[Session], None] = lambda session: None
+        """Told of every session that ends with its connection, before anything is undone."""
+        self.on_drained: Callable[[Session], None] = lambda session: None
+        """Told when a session that holds owes its client nothing else."""
+        self.continued: Callable[[ClientConnected], Session | None] = lambda input: None
+        """Asked for the session that a client goes on with which connects."""
+        self.on_arrived: Callable[[Session], None] = lambda session: None
+        """Told when a client goes on with a session that holds."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
         publishers.take = self.published
@@ -65,17 +86,16 @@ class Clients:
     def connected(self, input: ClientConnected) -> None:
         if input.session in self.sessions:
             self.close(input.session, TAKEN_OVER)
-        self.sessions[input.session] = session = Session(
-            input.session,
-            input.incarnation,
-            input.window,
-            input.counts,
-            self._context.options,
-            self._dispatch.hand_over,
-            self._context.emit,
-            input.attachment * ATTACHMENTS_MAX,
-            input.follows,
-        )
+        attachment = input.attachment * ATTACHMENTS_MAX
+        session = self.continued(input)
+        if session is not None:
+            session.renew(input, attachment, self._context.emit)
+        elif input.continues is Continues.MOVED:
+            self._context.emit(CloseSession(input.session, NOT_HERE))
+            return
+        else:
+            session = self._new_session(input, attachment)
+        self.sessions[session.id] = session
         publishers = self._publishers
         former = publishers.departing.get(session.id)
         if former is not None and isinstance(former, Session):
@@ -86,14 +106,36 @@ class Clients:
                 publishers.came_back(session.id, session.incarnation)
         if session.counts and not self._tethers.adopt(session):
             publishers.bring_along(session)
-        self._observe(session, "opened")
+        if not session.holding:
+            self._observe(session, "opened")
         publishers.update_reading(session)
+
+    def _new_session(self, input: ClientConnected, attachment: int) -> Session:
+        return Session(
+            input.session,
+            input.incarnation,
+            input.window,
+            input.counts,
+            self._context.options,
+            self._dispatch.hand_over,
+            self._context.emit,
+            attachment,
+            input.follows,
+        )
+
+    def arrived(self, id: str) -> None:
+        """The client goes on with what was kept for it."""
+        session = self.sessions.get(id)
+        if session is not None and session.holding and session.is_renewed:
+            session.is_renewed = False
+            self.on_arrived(session)
 
     def disconnected(self, id: str) -> None:
         """The session ends: what it published still goes out, then everything is undone."""
         session = self.sessions.get(id)
         if session is None:
             return
+        self.on_ended(session)
         if session.tether is None:
             self._publishers.release(session)
         self._end_session(session)
@@ -110,30 +152,42 @@ class Clients:
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
         session.arriving_events = 0
-        for subscription in session.subscriptions.values():
-            self._end_subscription(session, subscription)
-        session.subscriptions.clear()
+        if session.subscriber_tether is not None:
+            self._subscriber_tethers.close(session.subscriber_tether)
+        self._subscriptions.end_all(session)
 
     def _observe(self, session: Session, state: str) -> None:
         context = self._context
-        for observer in context.observers:
-            observer.on_session(context.broker_id, session.id, state, context.now)
+        if session.observed:
+            for observer in context.observers:
+                observer.on_session(context.broker_id, session.id, state, context.now)
+
+    def park(self, session: Session, target: str) -> None:
+        """Send the client to `target`, as a subscriber; its session stays as it is."""
+        del self.sessions[session.id]
+        session.say(CloseSession(session.id, MOVED, target))
+        session.say = lambda effect: None
+
+    def end_parked(self, session: Session) -> None:
+        """The client of a session is elsewhere, or nowhere."""
+        session.live = False
+        self._subscriptions.end_all(session)
+        self._observe(session, "closed")
 
     def close(self, id: str, reason: str) -> None:
         self.disconnected(id)
         self._context.emit(CloseSession(id, reason))
 
-    def close_overloaded(self) -> None:
-        """End the sessions that fell too far behind in this call."""
-        overloaded = self._dispatch.overloaded
-        while overloaded:
-            id, session = overloaded.popitem()
-            if self.sessions.get(id) is session:
-                self.close(id, OVERLOADED)
+    def close_overloaded(self, session: Session) -> bool:
+        """Whether a session that fell too far behind had a connection; it is closed then."""
+        is_connected = self.sessions.get(session.id) is session
+        if is_connected:
+            self.close(session.id, OVERLOADED)
+        return is_connected
 
     def depart(self, session: Session, target: str) -> None:
         """Send the client to `target`; its advertisements wait to be taken along."""
-        assert not session.subscriptions, f"{session.id} subscribes here"
+        assert not session.subscribes(), f"{session.id} subscribes here"
         self._publishers.release(session)
         self._end_session(session)
         self._observe(session, "closed")
@@ -144,6 +198,8 @@ class Clients:
         session = self.sessions.get(id)
         if session is not None:
             session.acknowledged(sequence)
+            if session.holding and session.drained():
+                self.on_drained(session)
 
     def congested(self, id: str, congested: bool) -> None:
         session = self.sessions.get(id)
@@ -156,47 +212,20 @@ class Clients:
         session = self.sessions.get(input.session)
         if session is None:
             return
-        name, context = input.name, self._context
-        former = session.subscriptions.get(name)
-        if former is not None and former.filter == input.filter:
-            former.qos, former.no_local = input.qos, input.no_local
-            self._destinations.changed()
-            subscription = former
+        wanted = Wanted(input.name, input.filter, input.qos, input.no_local)
+        if session.subscriber_tether is None:
+            self._subscriptions.subscribe(session, wanted)
         else:
-            session.revisions += 1
-            id = f"{session.id}#{session.incarnation}@{context.broker_id}/{session.revisions}"
-            subscription = self._destinations.add(
-                lambda destination: LocalSubscription(
-                    session, name, id, input.filter, input.qos, input.no_local, destination
-                )
-            )
-            session.subscriptions[name] = subscription
-            for observer in context.observers:
-                observer.on_subscribed(context.broker_id, session.id, id, input.filter, context.now)
-
-        def settled() -> None:
-            if session.subscriptions.get(name) is subscription:
-                context.emit(SubscriptionSettled(session.id, name))
-                for observer in context.observers:
-                    observer.on_settled(context.broker_id, session.id, subscription.id, context.now)
-
-        self._router.subscribe(
-            subscription.id, subscription.filter, subscription.destination, settled
-        )
-        if former is not None and former is not subscription:
-            self._end_subscription(session, former)
+            self._subscriber_tethers.subscribe(session.subscriber_tether, wanted)
 
     def unsubscribed(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
-        if session is not None and name in session.subscriptions:
-            self._end_subscription(session, session.subscriptions.pop(name))
-
-    def _end_subscription(self, session: Session, subscription: LocalSubscription) -> None:
-        self._router.unsubscribe(subscription.id)
-        self._destinations.remove(subscription)
-        context = self._context
-        for observer in context.observers:
-            observer.on_unsubscribed(context.broker_id, session.id, subscription.id, context.now)
+        if session is None:
+            return
+        if session.subscriber_tether is None:
+            self._subscriptions.unsubscribe(session, name)
+        else:
+            self._subscriber_tethers.unsubscribe(session.subscriber_tether, name)
 
     # Publications --------------------------------------------------------------------------
 

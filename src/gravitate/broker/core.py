@@ -21,10 +21,25 @@ from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
 from gravitate.broker.forwarding import FORWARDERS
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    GuestAnswer,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestPaused,
+    GuestRedirect,
+    GuestSettled,
+    GuestWants,
+    TakeGuest,
+)
 from gravitate.broker.inputs import (
     BrokersPinged,
     ClientAcknowledged,
     ClientAdvertised,
+    ClientArrived,
     ClientCongested,
     ClientConnected,
     ClientDisconnected,
@@ -73,6 +88,7 @@ from gravitate.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.pings import Pings
@@ -82,11 +98,13 @@ from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
 from gravitate.broker.sessions import Publisher
+from gravitate.broker.subscriber_moves import SubscriberMoves
+from gravitate.broker.subscriptions import Subscriptions
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered import Tethered, TetheredPublishers
 from gravitate.broker.tethers import Tethers
 from gravitate.errors import PeerError
-from gravitate.model.moves import RelocatePublisher
+from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 
 
 class Broker:
@@ -120,7 +138,7 @@ class Broker:
             self._link_changed,
             lambda: self.dispatch.flush(),
             self._keep,
-            lambda peer, message: self.tethers.taken(peer, message),
+            self._taken,
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
@@ -133,12 +151,7 @@ class Broker:
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
         self.publishers = Publishers(context, self.router, self.dispatch)
         self.tethered = TetheredPublishers(context, self.router, self.publishers, self._tell_tether)
-        self.tether_links = TetherLinks(
-            context,
-            self.links,
-            lambda peer: peer in self.tethers.peers() or peer in self.tethered.origins(),
-            others,
-        )
+        self.tether_links = TetherLinks(context, self.links, self._is_link_needed, others)
         self.tethers = Tethers(
             context,
             self.router,
@@ -147,34 +160,54 @@ class Broker:
             self.tethered,
             self.tether_links,
         )
+        self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
+        self._paths = MovePaths(
+            context,
+            self.links,
+            self.tether_links,
+            self._posts.lock,
+            self.dispatch.send_control,
+        )
+        self._subscriptions = Subscriptions(context, self.router, self._destinations)
+        self.subscribers = SubscriberMoves(
+            context,
+            self.dispatch,
+            self._subscriptions,
+            self._paths,
+            self.links,
+            self.tether_links,
+        )
         self.clients = Clients(
             context,
             self.router,
-            self._destinations,
+            self._subscriptions,
             self.dispatch,
             self.publishers,
             self.tethers,
+            self.subscribers.tethers,
         )
         self.publishers.on_left = self._left
         self.publishers.on_ended = self.tethered.ended
         self.publishers.on_taken_over = self._taken_over
         self.tethers.close_session = self.clients.close
         self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
-        self._posts = Posts(context, mechanisms, self.links, self.dispatch.send_control)
         self._relocations = Relocations(
             context,
             self.clients,
             self.publishers,
             self.tethers,
             self.tethered,
-            self.tether_links,
-            self.links,
-            self._posts.lock,
-            self.dispatch.send_control,
+            self._paths,
             self._posts.ended,
             self._posts.entered,
         )
+        self._reassignments = self.subscribers.lead(
+            self.clients, self._posts.ended, self._posts.entered
+        )
+        self._relocations.is_busy = self._reassignments.is_moving
+        self._reassignments.is_busy = self._relocations.is_moving
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
+        self._posts.protocols[ReassignSubscriber] = self._reassignments.propose
         self._posts.may_move = self._relocations.may_move
         self._pings = Pings(context, self.clients)
         self._posts.ping = self._pings.ask
@@ -213,11 +246,16 @@ class Broker:
         if self._has_reset:
             self._has_reset = False
             self.router.synchronise()
-        if self.dispatch.overloaded:
-            self.clients.close_overloaded()
+        while self.dispatch.overloaded:
+            self.subscribers.close_overloaded(self.dispatch.overloaded.popitem()[0])
         if self.dispatch.outgoing:
             self.dispatch.flush()
-        if self._stopping and not self.links.draining and not len(self.tethers):
+        if (
+            self._stopping
+            and not self.links.draining
+            and not len(self.tethers)
+            and not self.subscribers.tethered.has_visitors()
+        ):
             self.tethered.stop()
             self.dispatch.flush()
             self.links.drain()
@@ -258,7 +296,10 @@ class Broker:
             case ClientUnadvertised():
                 clients.unadvertised(input.session, input.name)
             case ClientPaused():
-                self._relocations.paused(input.session)
+                if not self._reassignments.paused(input.session):
+                    self._relocations.paused(input.session)
+            case ClientArrived():
+                clients.arrived(input.session)
             case BrokersPinged():
                 self._pings.answered(input)
             case LinkOpened():
@@ -301,6 +342,18 @@ class Broker:
                 | TetherClosed()
             ):
                 self.tethers.handle(peer, message)
+            case (
+                Deliveries()
+                | GuestAttach()
+                | GuestWants()
+                | GuestPaused()
+                | GuestDetach()
+                | GuestAttached()
+                | GuestSettled()
+                | GuestRedirect()
+                | GuestClosed()
+            ):
+                self.subscribers.handle(peer, message)
             case _ if not self.links.is_neighbour(peer):
                 raise PeerError("no-neighbour", f"{type(message).__name__} on a tether")
             case Subscribe() if not self.links.is_neighbour(message.anchor):
@@ -314,7 +367,9 @@ class Broker:
             case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
                 self._posts.handle(peer, message)
             case PrepareMove() | MoveAnswer() | EndMove():
-                self._relocations.handle(peer, message)
+                self._paths.handle(peer, message)
+            case TakeGuest() | GuestCut() | GuestAnswer():
+                self.subscribers.handle_along_path(peer, message)
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -326,8 +381,11 @@ class Broker:
                 self.clients.hold_expired(":".join(session))
             case ["tether", what, which]:
                 self._tether_timer(what, which)
+            case ["guest", what, which]:
+                self.subscribers.timer(what, which)
             case ["move", *move]:
                 self._relocations.expired(":".join(move))
+                self._reassignments.expired(":".join(move))
             case ["stop"]:
                 if self._stopping:
                     self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
@@ -348,6 +406,21 @@ class Broker:
     def _tethers_lost(self, peer: str) -> None:
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
+        self.subscribers.link_lost(peer)
+
+    def _taken(self, peer: str, message: Message) -> None:
+        """The other end of a link has received a message of this one's."""
+        if isinstance(message, Deliveries):
+            self.subscribers.taken(peer, message)
+        else:
+            self.tethers.taken(peer, message)
+
+    def _is_link_needed(self, peer: str) -> bool:
+        return (
+            peer in self.tethers.peers()
+            or peer in self.tethered.origins()
+            or self.subscribers.needs_link(peer)
+        )
 
     def _tell_tether(self, origin: str, message: ToTether) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
@@ -374,14 +447,17 @@ class Broker:
                 self._congestion.reset(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
+                self._reassignments.lost(peer)
             self.tethered.lost(peer)
             self.tethers.link_reset(peer)
+            self.subscribers.link_reset(peer)
         elif state == "given up":
             if primary:
                 self.router.forget(peer)
                 self._congestion.forget(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
+                self._reassignments.lost(peer)
                 self.tethers.advertisements_ended()
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
@@ -390,6 +466,7 @@ class Broker:
         if state in ("reset", "resumed"):
             self.tether_links.up(peer)
             self.tethers.link_up(peer)
+            self.subscribers.link_up(peer)
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
 
@@ -411,9 +488,11 @@ class Broker:
         What clients have published is first handed over, or taken home, where they are tethered:
         links take nothing more once they are being emptied."""
         self._stopping = True
+        self._reassignments.stop()
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
+        self.subscribers.tethered.stop()
         for publisher in list(self.publishers.departing):
             self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:

@@ -66,7 +66,7 @@ class Destinations:
 
     def _make_plan(self, destinations: tuple[int, ...]) -> Plan:
         anchors: list[str] = []
-        sessions: dict[str, tuple[Session, int, bool]] = {}
+        sessions: dict[Session, tuple[Session, int, bool]] = {}
         for destination in destinations:
             target = self._stands_for[destination]
             assert target is not None, f"destination {destination} stands for nothing"
@@ -74,10 +74,10 @@ class Destinations:
                 anchors.append(target)
                 continue
             session, qos, no_local = target.session, target.qos, target.no_local
-            if session.id in sessions:
-                _, other_qos, other_no_local = sessions[session.id]
+            if session in sessions:
+                _, other_qos, other_no_local = sessions[session]
                 qos, no_local = max(qos, other_qos), no_local and other_no_local
-            sessions[session.id] = (session, qos, no_local)
+            sessions[session] = (session, qos, no_local)
         return Plan(self._forwarder.next_hops(anchors), list(sessions.values()))
 
     def _allocate(self, target: str | None) -> int:

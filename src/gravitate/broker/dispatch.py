@@ -12,7 +12,7 @@ from gravitate.broker.context import Context
 from gravitate.broker.destinations import Destinations
 from gravitate.broker.effects import Deliver
 from gravitate.broker.links import LinkTable
-from gravitate.broker.messages import Control, Publications
+from gravitate.broker.messages import Carrying, Control, Publications
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
 from gravitate.model.events import Batch
@@ -32,7 +32,7 @@ class Dispatch:
         self._links = links
         self.outgoing: dict[str, list[Batch]] = {}
         """Batches for neighbours, of this call. A control message does not overtake them."""
-        self.overloaded: dict[str, Session] = {}
+        self.overloaded: dict[Session, None] = {}
         """Sessions that have fallen too far behind in this call."""
         self.events_in = 0
         self.events_forwarded = 0
@@ -42,8 +42,8 @@ class Dispatch:
 
     # To neighbours -------------------------------------------------------------------------
 
-    def send_control(self, peer: str, message: Control) -> None:
-        """Queue a control message behind the publications that precede it."""
+    def send_control(self, peer: str, message: Control | Carrying) -> None:
+        """Queue a message behind the publications that precede it."""
         if peer in self.outgoing:
             self._links.send(peer, Publications(self.outgoing.pop(peer)))
         self._links.send(peer, message)
@@ -93,25 +93,23 @@ class Dispatch:
         for index, answer in enumerate(answers):
             indices.setdefault(answer, []).append(index)
         by_hop: dict[str, list[tuple[int, ...]]] = {}
-        by_session: dict[str, list[tuple[tuple[int, ...], int]]] = {}
-        sessions: dict[str, Session] = {}
+        by_session: dict[Session, list[tuple[tuple[int, ...], int]]] = {}
         for answer in indices:
             plan = self._destinations.plan(answer)
             for peer in plan.hops:
                 by_hop.setdefault(peer, []).append(answer)
             for session, qos, no_local in plan.sessions:
                 if not (no_local and session.id == batch.publisher):
-                    sessions[session.id] = session
-                    by_session.setdefault(session.id, []).append((answer, qos))
+                    by_session.setdefault(session, []).append((answer, qos))
         parts = _Parts(batch, indices)
         for peer in unsettled:
             by_hop[peer] = list(indices)
         for peer, groups in by_hop.items():
             if peer != came_from:
                 self._forward(peer, parts.merged(tuple(groups)))
-        for id, wanted in by_session.items():
+        for session, wanted in by_session.items():
             for part, qos in parts.by_qos(wanted):
-                self._deliver(sessions[id], part, qos)
+                self.deliver(session, part, qos)
 
     def _forward(self, peer: str, batch: Batch) -> None:
         self.events_forwarded += len(batch.counters)
@@ -130,13 +128,14 @@ class Dispatch:
             if no_local and session.id == batch.publisher:
                 continue
             if not session.saw(publisher, first, last):
-                self._deliver(session, batch, qos)
-            elif (qos and batch_qos) or session.congested or session.waiting:
+                self.deliver(session, batch, qos)
+            elif (qos and batch_qos) or session.congested or session.waiting or session.indirect:
                 self._offer(session, batch, qos)
             else:
                 self.hand_over(session, batch, 0, 0)
 
-    def _deliver(self, session: Session, batch: Batch, qos_asked: int) -> None:
+    def deliver(self, session: Session, batch: Batch, qos_asked: int) -> None:
+        """What a client has not been given before of a batch goes to its session."""
         fresh = session.fresh(batch)
         if fresh is not batch:
             self._dropped(session, len(batch) - (len(fresh) if fresh else 0), "duplicate")
@@ -146,20 +145,26 @@ class Dispatch:
 
     def _offer(self, session: Session, fresh: Batch, qos_asked: int) -> None:
         qos = qos_asked if qos_asked < fresh.qos else fresh.qos
-        if qos == 0 and session.congested:
+        if qos == 0 and session.congested and not session.holding:
             self.events_dropped += len(fresh)
             self._dropped(session, len(fresh), "congested")
         elif not session.offer(fresh, qos):
-            self.overloaded[session.id] = session
+            self.overloaded[session] = None
+
+    def release(self, session: Session) -> None:
+        """A session that held goes on with what it has kept."""
+        for batch, qos in session.released():
+            self._offer(session, batch, qos)
 
     def hand_over(self, session: Session, batch: Batch, qos: int, sequence: int) -> None:
-        """What a session lets through goes to its client."""
+        """What a session lets through goes to its client. It counts as delivered by the broker that
+        has matched it, the last on its path, though that may have handed it over to this one."""
         self.events_delivered += len(batch.counters)
         context = self._context
         context.effects.append(Deliver(session.id, batch, qos, sequence))
         if context.observers:
             for observer in context.observers:
-                observer.on_delivered(context.broker_id, session.id, batch, qos, context.now)
+                observer.on_delivered(batch.covered[-1], session.id, batch, qos, context.now)
 
     # Observation ---------------------------------------------------------------------------
 

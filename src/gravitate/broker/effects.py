@@ -57,7 +57,7 @@ class HoldReading(msgspec.Struct, frozen=True):
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """Tell the client that it is to publish at broker `target`: it stops publishing here and
+    """Tell the client that it is expected at broker `target`: it asks for nothing more here and
     answers `ClientPaused`. When `target` is this broker, it is to stay and go on."""
 
     session: str
@@ -74,8 +74,8 @@ class PingBrokers(msgspec.Struct, frozen=True):
 
 
 class Attached(msgspec.Struct, frozen=True):
-    """A client that counts is attached here as a publisher: what it has published elsewhere is
-    ahead of what it publishes here. What it sends is looked at from now on."""
+    """A client that counts is attached here: what it has published elsewhere is ahead of what it
+    publishes here, and looked at from now on; what it has received elsewhere is known."""
 
     session: str
 
@@ -92,10 +92,15 @@ class CloseSession(msgspec.Struct, frozen=True):
 ToPublisher = Attached | AdvertisementSettled | HoldReading | Redirect | CloseSession
 """What a client is told as a publisher."""
 
+ToClient = ToPublisher | SubscriptionSettled
+"""What a client is told in either role."""
+
 TAKEN_OVER = "taken-over"
 OVERLOADED = "overloaded"
 STOPPING = "stopping"
 MOVED = "moved"
+NOT_HERE = "not-here"
+"""Its session was not handed over to this broker: the client is expected where it was."""
 ENDED = "ended"
 """As asked for, and known everywhere."""
 

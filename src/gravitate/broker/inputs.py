@@ -6,12 +6,25 @@ uses again; a link outlives its connections.
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from gravitate.broker.messages import Frame
 from gravitate.model.events import Bodies
 from gravitate.model.filters import Filter
 from gravitate.model.moves import Move
+
+
+class Continues(str, enum.Enum):
+    """Which session a client goes on with that was told to move."""
+
+    NOTHING = ""
+    """A new one."""
+    MOVED = "moved"
+    """The one that was handed over to this broker."""
+    BACK = "back"
+    """The one it had here, if it is still known."""
 
 
 class ClientConnected(msgspec.Struct, frozen=True):
@@ -30,6 +43,8 @@ class ClientConnected(msgspec.Struct, frozen=True):
     takes the publisher along from wherever it was."""
     follows: bool = False
     """Whether the client connects elsewhere when it is told to."""
+    continues: Continues = Continues.NOTHING
+    """What it has come for, having received nothing since its session was closed for a move."""
 
 
 class ClientDisconnected(msgspec.Struct, frozen=True):
@@ -62,7 +77,14 @@ class ClientAdvertised(msgspec.Struct, frozen=True):
 
 
 class ClientPaused(msgspec.Struct, frozen=True):
-    """The client has been told to move and publishes nothing more here."""
+    """The client has been told to move and asks for nothing more here."""
+
+    session: str
+
+
+class ClientArrived(msgspec.Struct, frozen=True):
+    """The client goes on with a session that it was handed over with, or came back to, and has
+    said all that it subscribes to. What was kept for it may be delivered."""
 
     session: str
 
@@ -156,6 +178,7 @@ Input = (
     | ClientAdvertised
     | ClientUnadvertised
     | ClientPaused
+    | ClientArrived
     | BrokersPinged
     | ClientPublished
     | ClientAcknowledged

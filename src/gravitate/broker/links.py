@@ -22,6 +22,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
+from gravitate.broker.guest_messages import Deliveries
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
     UNKNOWN_BROKER,
@@ -188,7 +189,7 @@ class LinkTable:
         if link.given_up:
             return
         link.tail.push(message)
-        if type(message) is Publications:
+        if isinstance(message, Publications | Deliveries):
             self._queue(link, message, 1)
         self.touched[peer] = link
 
@@ -433,12 +434,12 @@ class LinkTable:
             return
         tethers = Role.TETHER in link.roles
         for message in link.tail.acknowledge(number):
-            if type(message) is Publications:
+            if isinstance(message, Publications | Deliveries):
                 self._queue(link, message, -1)
             if tethers:
                 self._taken(link.peer, message)
 
-    def _queue(self, link: Link, message: Publications, sign: int) -> None:
+    def _queue(self, link: Link, message: Publications | Deliveries, sign: int) -> None:
         batches = message.batches
         events = sign * (len(batches[0]) if len(batches) == 1 else sum(map(len, batches)))
         link.queued_events += events

@@ -15,6 +15,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    FromOrigin,
+    GuestCut,
+    GuestMessage,
+    ToOrigin,
+)
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -234,8 +241,13 @@ Control = (
     | MoveMessage
     | FromTether
     | ToTether
+    | GuestMessage
+    | FromOrigin
+    | ToOrigin
 )
-Message = Control | Publications
+Carrying = Publications | Deliveries | GuestCut
+"""Messages that carry batches."""
+Message = Control | Carrying
 
 
 PROTOCOL_VERSION: Final = 1

@@ -22,8 +22,9 @@ class Observer:
         tether. `batch.published_at` is when its client's broker did."""
 
     def on_handed_over(self, broker: str, peer: str, batch: Batch, now: float) -> None:
-        """The batch went unmatched over a tether to the broker that its publisher is attached to,
-        which will take it in; this is no hop of it."""
+        """The batch went over a tether, which is no hop of it: unmatched to the broker that its
+        publisher is attached to, which will take it in; or matched (its path ends at `broker`) to
+        the broker of its subscriber, which will deliver it."""
 
     def on_hop(
         self,
@@ -37,13 +38,22 @@ class Observer:
         """Each event was matched: `local[i]` are the sessions, `links[i]` the peers it goes to."""
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
-        """The batch was handed to a session (after order and duplicate checks)."""
+        """The batch was handed to a session (after order and duplicate checks). `broker` has
+        matched it; it is another than the one that tells where the subscriber is tethered."""
 
     def on_dropped(self, broker: str, session: str, count: int, reason: str, now: float) -> None:
         """Events for a session were discarded: duplicates, or QoS 0 to a client that is slow."""
 
     def on_session(self, broker: str, session: str, state: str, now: float) -> None:
-        """A client's session began or ended: `opened`, `closed`."""
+        """A client's session began or ended: `opened`, `closed`; or a subscriber that is connected
+        elsewhere began or ended to be served here: `served`, `left`."""
+
+    def on_subscriber_moved(
+        self, broker: str, session: str, source: str, since: float, now: float
+    ) -> None:
+        """A subscriber has moved: its session at `broker`, opened and subscribed just now, goes on
+        where the one left off that was at `source` when the move began, `since`. That one ends
+        without delivering anything more."""
 
     def on_subscribed(
         self, broker: str, session: str, subscription: str, filter: Filter, now: float

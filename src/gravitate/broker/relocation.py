@@ -6,13 +6,14 @@ The first broker of the publisher (the *source*) leads:
       |                       |                       |
       '-refused, late: refused '-late: rolled back     '-back, late: rolled back
 
-ASKED: every broker on the path gives shared use of its move lock, or the move is refused at once.
-PAUSING: the client is told to stop publishing here, and says when it has: links and connections
-keep order, so all it published is behind it. LEAVING: its session is over, its advertisements
-wait. The client connects to the target, which takes them along (`Clients`): the advertisement
-runs along the path to the source with a greater attachment, each broker turning it around, and is
-settled back behind the last publication made at the source. Only then does the target look at
-what the client has sent it. A client that does not get there comes back and attaches here again.
+ASKED: every broker on the path gives shared use of its move lock, or the move is refused at once
+(`move_paths`). PAUSING: the client is told to stop publishing here, and says when it has: links and
+connections keep order, so all it published is behind it. LEAVING: its session is over, its
+advertisements wait. The client connects to the target, which takes them along (`Clients`): the
+advertisement runs along the path to the source with a greater attachment, each broker turning it
+around, and is settled back behind the last publication made at the source. Only then does the
+target look at what the client has sent it. A client that does not get there comes back and attaches
+here again.
 
 A client that does not follow, or that subscribes, stays connected, and its broker does all of this
 in its stead (`tethers`); the source is then the broker it is attached to as a publisher, and the
@@ -28,20 +29,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gravitate.broker.clients import Clients
 from gravitate.broker.context import Context
 from gravitate.broker.effects import Redirect, SetTimer
-from gravitate.broker.links import LinkTable
-from gravitate.broker.locks import MoveLock
-from gravitate.broker.messages import Control, EndMove, MoveAnswer, MoveMessage, PrepareMove
+from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.publishers import Publishers
 from gravitate.broker.sessions import Publisher, Session
-from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered import Tethered, TetheredPublishers
 from gravitate.broker.tethers import Tethers
-from gravitate.errors import PeerError
 from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
 
 
@@ -92,10 +90,7 @@ class Relocations:
         publishers: Publishers,
         tethers: Tethers,
         tethered: TetheredPublishers,
-        tether_links: TetherLinks,
-        links: LinkTable,
-        lock: MoveLock,
-        send: Callable[[str, Control], None],
+        paths: MovePaths,
         ended: Callable[[Move, MoveOutcome, str], None],
         entered: Callable[[Move, str], None],
     ) -> None:
@@ -104,13 +99,12 @@ class Relocations:
         self._publishers = publishers
         self._tethers = tethers
         self._tethered = tethered
-        self._tether_links = tether_links
-        self._links = links
-        self._lock = lock
-        self._send = send
+        self._paths = paths
         self._ended = ended
         self._entered = entered
         self._by_publisher: dict[str, _Relocation] = {}
+        self.is_busy: Callable[[str], bool] = lambda client: False
+        """Whether a client is about to be sent elsewhere for another reason."""
         publishers.on_departure = self._departure
         publishers.on_at_rest = self._at_rest
         clients.on_closed = tethered.on_closed = self._closed
@@ -125,19 +119,23 @@ class Relocations:
         if objection:
             self._ended(move, MoveOutcome.REFUSED, objection)
             return
-        path = move.path
         publisher = self._attached(move.publisher)
         assert publisher is not None
         if isinstance(publisher, Session) and publisher.stays():
             publisher = self._tethers.make(publisher)
         relocation = self._by_publisher[move.publisher] = _Relocation(move, publisher)
         origin = publisher.origin if isinstance(publisher, Tethered) else ""
-        self._send(path[1], PrepareMove(move.id, path, LEASE_S, origin))
+        self._paths.ask(move, LEASE_S, origin, partial(self._answered, relocation))
         self._enter(relocation, State.ASKED)
 
     def may_move(self, publisher: str) -> bool:
         """Whether a publisher of this broker could be sent elsewhere, as far as is known here."""
         return self._attached(publisher) is not None
+
+    def is_moving(self, publisher: str) -> bool:
+        """Whether the client of a session here is about to be sent elsewhere."""
+        moving = self._by_publisher.get(publisher)
+        return moving is not None and isinstance(moving.publisher, Session)
 
     def _attached(self, id: str) -> Publisher | None:
         """The publisher, if it is attached to this broker."""
@@ -148,27 +146,19 @@ class Relocations:
 
     def _objection(self, move: RelocatePublisher) -> str:
         """Why the move cannot begin; empty when it can, and the lock is taken for it."""
-        here, path, id = self._context.broker_id, move.path, repr(move.publisher)
+        id = repr(move.publisher)
         publisher = self._attached(move.publisher)
         if publisher is None:
-            return f"{id} is not attached to {here}"
+            return f"{id} is not attached to {self._context.broker_id}"
         if move.publisher in self._by_publisher:
             return f"{id} is on the move already"
         if publisher.arriving is not None:
             return f"{id} is still arriving"
         if not publisher.at_rest():
             return f"what {id} published or advertised is not settled yet"
-        if (
-            len(path) < 2
-            or len(set(path)) < len(path)
-            or (path[0], path[-1]) != (here, move.target)
-        ):
-            return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
-        if not self._links.is_neighbour(path[1]):
-            return f"{path[1]} is no neighbour of {here}"
-        if not self._lock.request(move.id, False, LEASE_S, self._context.now):
-            return f"{here} is locked by another move"
-        return ""
+        if self.is_busy(move.publisher):
+            return f"{id} is on the move as a subscriber"
+        return self._paths.objection(move, LEASE_S)
 
     def paused(self, id: str) -> None:
         """The client publishes nothing more here."""
@@ -202,7 +192,7 @@ class Relocations:
         if isinstance(publisher, Tethered):
             self._enter(relocation, State.LEAVING)
             self._tethered.depart(publisher, target)
-        elif isinstance(publisher, Session) and publisher.subscriptions:
+        elif isinstance(publisher, Session) and publisher.subscribes():
             reason = f"{publisher.id!r} subscribed meanwhile"
             self._end(relocation, MoveOutcome.ROLLED_BACK, reason)
             self._say_stay(publisher)
@@ -249,7 +239,10 @@ class Relocations:
         else:
             self._end(relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} came back")
 
-    def _granted(self, relocation: _Relocation) -> None:
+    def _answered(self, relocation: _Relocation, granted: bool, reason: str) -> None:
+        if not granted:
+            self._end(relocation, MoveOutcome.REFUSED, reason)
+            return
         self._enter(relocation, State.PAUSING)
         move = relocation.move
         relocation.publisher.say(Redirect(move.publisher, move.target))
@@ -263,7 +256,7 @@ class Relocations:
     def _end(self, relocation: _Relocation, outcome: MoveOutcome, reason: str) -> None:
         move = relocation.move
         del self._by_publisher[move.publisher]
-        self._let_go(EndMove(move.id, move.path))
+        self._paths.end(move)
         self._ended(move, outcome, reason)
 
     def _moving(self, move: str) -> _Relocation | None:
@@ -271,75 +264,3 @@ class Relocations:
             if relocation.move.id == move:
                 return relocation
         return None
-
-    # Along the path ------------------------------------------------------------------------
-
-    def handle(self, peer: str, message: MoveMessage) -> None:
-        place = self._place(peer, message)
-        match message:
-            case PrepareMove():
-                self._prepare(peer, message, place)
-            case MoveAnswer():
-                if not message.granted:
-                    self._lock.release(message.move)
-                if place:
-                    self._pass_on(message.path[place - 1], message)
-                    return
-                relocation = self._moving(message.move)
-                if relocation is None or relocation.state is not State.ASKED:
-                    return
-                if message.granted:
-                    self._granted(relocation)
-                else:
-                    self._end(relocation, MoveOutcome.REFUSED, message.reason)
-            case EndMove():
-                self._let_go(message)
-
-    def _prepare(self, peer: str, message: PrepareMove, place: int) -> None:
-        path = message.path
-        following = path[place + 1] if place + 1 < len(path) else None
-        if following is not None and (
-            not self._links.is_neighbour(following) or self._links[following].given_up
-        ):
-            self._send(
-                peer,
-                MoveAnswer(message.move, path, False, f"no way from {path[place]} to {following}"),
-            )
-        elif (
-            following is None
-            and message.tether
-            and not self._tether_links.is_possible(message.tether)
-        ):
-            reason = f"{path[place]} can make no link to {message.tether}, where the client is"
-            self._send(peer, MoveAnswer(message.move, path, False, reason))
-        elif not self._lock.request(message.move, False, message.lease_s, self._context.now):
-            self._send(
-                peer, MoveAnswer(message.move, path, False, f"{path[place]} is locked by another")
-            )
-        elif following is None:
-            if message.tether:
-                self._tether_links.expect(message.move, message.tether, message.lease_s)
-            self._send(peer, MoveAnswer(message.move, path, True))
-        else:
-            self._send(following, message)
-
-    def _let_go(self, message: EndMove) -> None:
-        self._lock.release(message.move)
-        self._tether_links.expect_no_more(message.move)
-        place = message.path.index(self._context.broker_id)
-        if place + 1 < len(message.path):
-            self._pass_on(message.path[place + 1], message)
-
-    def _pass_on(self, peer: str, message: Control) -> None:
-        if self._links.is_neighbour(peer) and not self._links[peer].given_up:
-            self._send(peer, message)
-
-    def _place(self, peer: str, message: MoveMessage) -> int:
-        """This broker's place on the path; the sender must be beside it."""
-        path, here = message.path, self._context.broker_id
-        if here in path:
-            place = path.index(here)
-            before = place + 1 if isinstance(message, MoveAnswer) else place - 1
-            if 0 <= before < len(path) and path[before] == peer:
-                return place
-        raise PeerError("wrong-path", f"{type(message).__name__} along {path} from {peer}")

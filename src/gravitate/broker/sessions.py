@@ -8,16 +8,20 @@ Duplicates are recognised here, per publisher, by the last counter seen; links k
 The inbound half counts the client's publications and advertises for a client that does not
 advertise itself: its topics one by one, and their common prefix once there are too many.
 Publications wait for the advertisement to settle, in order, and all of them wait.
+
+A session need not have a connection. One that *holds* keeps what is for its client, in order: the
+guest of a subscriber that is to come, or what a subscriber that was sent elsewhere left behind.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from gravitate.broker.effects import PingBrokers, ToPublisher
-from gravitate.broker.inputs import ClientPublished
+from gravitate.broker.effects import PingBrokers, ToClient, ToPublisher
+from gravitate.broker.inputs import ClientConnected, ClientPublished
+from gravitate.broker.kept import Kept, Seen
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.model.covering import intersects
@@ -25,6 +29,7 @@ from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
 if TYPE_CHECKING:
+    from gravitate.broker.subscriber_tether import SubscriberTether
     from gravitate.broker.tether import Tether
 
 FOR_CLIENT = "topic:"
@@ -166,11 +171,12 @@ class Session(Publisher):
         counts: bool,
         options: BrokerOptions,
         hand_over: Callable[[Session, Batch, int, int], None],
-        say: Callable[[ToPublisher], None],
+        say: Callable[[ToClient], None],
         attachment: int = 0,
         follows: bool = False,
     ) -> None:
         super().__init__(id, incarnation, attachment, options, say, f"hold:{id}")
+        self.say: Callable[[ToClient], None] = say
         self.counts = counts
         self.follows = follows
         self._window = window
@@ -184,12 +190,32 @@ class Session(Publisher):
         self.subscriptions: dict[str, LocalSubscription] = {}
         self.revisions = 0
         """Subscriptions made so far; part of their ids."""
+        self.series = ""
+        """Before that number: other guests of the same client may be here."""
         self.congested = False
         self._tail: Tail[Batch] = Tail()
         self.waiting: deque[tuple[Batch, int]] = deque()
         """Batches that go out once the client has acknowledged others, with their QoS."""
         self._waiting_events = 0
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+        self.subscriber_tether: SubscriberTether | None = None
+        """What stands for the client as a subscriber, once it may be served elsewhere."""
+        self.unsettled_subscriptions: set[str] = set()
+        """Names of those that have not settled yet."""
+        self.unconfirmed: set[str] = set()
+        """Names of subscriptions brought from elsewhere, which the client has not said again."""
+        self.observed = True
+        """Whether observers know of it: not of a guest before its client has arrived."""
+        self.indirect = False
+        """What is for the client does not go to it at once."""
+        self.remembers_all = False
+        """Nothing of what was seen may be forgotten: somebody is told of it."""
+        self.kept = Kept(options.session_queue_events_max)
+        """What is held."""
+        self.holding = False
+        self.is_renewed = False
+        """It holds for a client that has connected and has not said yet that it has arrived."""
 
     def must_wait(self, network_congested: bool) -> bool:
         tether = self.tether
@@ -202,9 +228,33 @@ class Session(Publisher):
             )
         )
 
+    def subscribes(self) -> bool:
+        """Whether the client is served, wherever its subscriptions are."""
+        return bool(self.subscriptions) or self.subscriber_tether is not None
+
     def stays(self) -> bool:
-        """Whether the client cannot be sent elsewhere."""
-        return not self.follows or bool(self.subscriptions)
+        """Whether the client cannot be sent elsewhere as a publisher."""
+        return not self.follows or self.subscribes()
+
+    def stays_as_subscriber(self) -> bool:
+        """Whether the client cannot be sent elsewhere as a subscriber."""
+        return not self.follows or bool(self.advertisements) or self.tether is not None
+
+    def renew(
+        self, input: ClientConnected, attachment: int, say: Callable[[ToClient], None]
+    ) -> None:
+        """A client connects that this session goes on for; it holds until the client says that
+        it has arrived."""
+        assert self.holding
+        assert not len(self._tail)
+        self.say = say
+        self.attachment = attachment
+        self.follows, self.counts, self._window = input.follows, input.counts, input.window
+        self._tail = Tail()
+        self.congested = self.reading_held = False
+        self.live = self.is_renewed = True
+        self.pings.clear()
+        self.unconfirmed = set(self.subscriptions)
 
     # Outbound ------------------------------------------------------------------------------
 
@@ -219,7 +269,7 @@ class Session(Publisher):
         seen[publisher] = last
         if before:
             seen.move_to_end(publisher)
-        elif len(seen) > self._options.session_publishers_max:
+        elif len(seen) > self._options.session_publishers_max and not self.remembers_all:
             seen.popitem(last=False)
         return True
 
@@ -238,6 +288,8 @@ class Session(Publisher):
 
     def offer(self, batch: Batch, qos: int) -> bool:
         """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
+        if self.holding:
+            return self.kept.add(batch, qos)
         if self.waiting:
             return self._keep(batch, qos)
         if qos == 0:
@@ -272,6 +324,42 @@ class Session(Publisher):
             self._waiting_events -= len(batch)
             first = self._tail.push(batch, len(batch)) if qos else 0
             self._hand_over(self, batch, qos, first)
+
+    # Holding -------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """From now on keep what is for the client, until `released`."""
+        self.holding = self.indirect = self.remembers_all = True
+
+    def released(self) -> list[tuple[Batch, int]]:
+        """Hold no longer; what was kept, in order, to be offered now."""
+        self.holding = self.remembers_all = False
+        self.indirect = self._is_indirect()
+        return self.kept.take_all()
+
+    def _is_indirect(self) -> bool:
+        """While it does not hold."""
+        return False
+
+    def drained(self) -> bool:
+        """Whether the client has all that was not kept."""
+        return not len(self._tail) and not self.waiting
+
+    def seen(self) -> Seen:
+        """The last counter of each publisher that the client has been given, or is kept for it."""
+        return tuple((id, incarnation, last) for (id, incarnation), last in self._seen.items())
+
+    def continue_from(self, former: Session) -> None:
+        """The client has been given all that another session of its gave it."""
+        self._seen = OrderedDict(former._seen)
+
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = ()) -> None:
+        """The client has had everything up to `seen` elsewhere, but for the backlog."""
+        assert self.holding
+        self.kept.cut(seen, backlog)
+        for id, incarnation, last in seen:
+            publisher = (id, incarnation)
+            self._seen[publisher] = max(last, self._seen.get(publisher, 0))
 
     def _keep(self, batch: Batch, qos: int) -> bool:
         if self._waiting_events + len(batch) > self._options.session_queue_events_max:

@@ -46,6 +46,9 @@ class TetherLinks:
         """Whether what is said to `peer` reaches it now; this broker always hears itself."""
         return peer == self._context.broker_id or self._links.is_up(peer)
 
+    def exists(self, peer: str) -> bool:
+        return peer in self._links
+
     def is_possible(self, peer: str) -> bool:
         """Whether there is a link to `peer`, or one can be made."""
         here = self._context.broker_id

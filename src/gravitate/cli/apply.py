@@ -14,7 +14,14 @@ from gravitate.cli import output
 from gravitate.cli.networks import NetworkFile, load
 from gravitate.cli.plan import PlanFile, said
 from gravitate.errors import EnvironmentLack, FileError
-from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
+from gravitate.model.moves import (
+    ClientMove,
+    Move,
+    MoveOutcome,
+    ReassignSubscriber,
+    RelocatePublisher,
+    client_of,
+)
 
 if TYPE_CHECKING:
     from gravitate.config.network import Network
@@ -66,7 +73,7 @@ def apply(
         bool,
         typer.Option(
             "--keep-going",
-            help="Go on after a move that was refused or rolled back, and skip publishers that "
+            help="Go on after a move that was refused or rolled back, and skip clients that "
             "are not where the plan has them.",
         ),
     ] = False,
@@ -84,6 +91,9 @@ def apply(
     check_ports(plan, network, path)
     specs = {spec.id: spec for spec in network.brokers}
     elsewhere = misplaced(plan, *endpoints.places(network))
+    if any(isinstance(move, ReassignSubscriber) for move in plan.moves):
+        found = endpoints.places(network, endpoints.SUBSCRIBERS)
+        elsewhere |= misplaced(plan, *found, kind=ReassignSubscriber)
     if elsewhere and not keep_going:
         some = "; ".join(list(elsewhere.values())[:_NAMED_MAX])
         more = f"; and {len(elsewhere) - _NAMED_MAX} more" if len(elsewhere) > _NAMED_MAX else ""
@@ -97,7 +107,7 @@ def apply(
         return
 
     def carry(move: Move) -> tuple[MoveOutcome | None, str]:
-        assert isinstance(move, RelocatePublisher)
+        assert isinstance(move, ClientMove)
         try:
             record = endpoints.carry_out(specs[move.source], move)
         except endpoints.Refused as refused:
@@ -132,7 +142,7 @@ def check_network(plan: Plan, network: Network, plan_path: Path, path: Path) -> 
 
 def check_ports(plan: Plan, network: Network, path: Path) -> None:
     """Refuse a plan with moves that begin at brokers which cannot be asked for them."""
-    sources = {move.source for move in plan.moves if isinstance(move, RelocatePublisher)}
+    sources = {move.source for move in plan.moves if isinstance(move, ClientMove)}
     mute = [spec.id for spec in network.brokers if spec.id in sources and not spec.address.http]
     if mute:
         some = ", ".join(mute[:_NAMED_MAX])
@@ -144,21 +154,27 @@ def check_ports(plan: Plan, network: Network, path: Path) -> None:
         )
 
 
-def misplaced(plan: Plan, places: dict[str, str], untold: Sequence[str]) -> dict[str, str]:
-    """Moves whose publisher is not where the plan has it, each with a sentence."""
+def misplaced(
+    plan: Plan,
+    places: dict[str, str],
+    untold: Sequence[str],
+    kind: type[ClientMove] = RelocatePublisher,
+) -> dict[str, str]:
+    """Moves of a kind whose client is not where the plan has it, each with a sentence; and moves
+    that no broker carries out."""
     found = {}
     for move in plan.moves:
-        if not isinstance(move, RelocatePublisher):
+        if not isinstance(move, ClientMove):
             found[move.id] = f"move '{move.id}' is no relocation: it cannot be carried out yet"
-        elif move.source in untold:
+        elif not isinstance(move, kind) or move.source in untold:
             # What cannot be known before is left to the broker, which refuses what it has not.
             continue
-        elif places.get(move.publisher) != move.source:
-            at = places.get(move.publisher)
+        elif (at := places.get(client_of(move))) != move.source:
             nowhere = "at no broker that tells" if untold else "not connected"
             where = f"at {at}" if at else nowhere
+            who = "publisher" if isinstance(move, RelocatePublisher) else "subscriber"
             found[move.id] = (
-                f"publisher '{move.publisher}' is {where}, the plan has it at {move.source}"
+                f"{who} '{client_of(move)}' is {where}, the plan has it at {move.source}"
             )
     return found
 
@@ -251,7 +267,7 @@ def _show(applied: Applied) -> None:
     for it in applied.unknown:
         output.say(
             f"move '{it.move}' may have been done: `gravitate moves NETWORK` tells what its broker "
-            f"knows; {applied.undo} takes it back, or finds its publisher elsewhere"
+            f"knows; {applied.undo} takes it back, or finds its client elsewhere"
         )
     if applied.undo:
         output.say(f"to take back what was done: gravitate apply {applied.undo} NETWORK")

@@ -23,6 +23,7 @@ MOVE_S_MAX: Final = 120.0
 _WAIT_S: Final = 30.0
 
 NOT_FOUND: Final = 404
+SUBSCRIBERS: Final = "/subscribers"
 
 
 class Refused(InputError):
@@ -139,9 +140,10 @@ def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
     return [answer for answer in answers.values() if answer is not None], silent
 
 
-def places(network: Network) -> tuple[dict[str, str], list[str]]:
-    """At which broker each client is, and the brokers that do not tell."""
-    answers = _of_all(network, "/clients", list[str])
+def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], list[str]]:
+    """At which broker each client is as a publisher, or, with `SUBSCRIBERS`, as a subscriber; and
+    the brokers that do not tell."""
+    answers = _of_all(network, page, list[str])
     found = {client: broker for broker, clients in answers.items() for client in clients or ()}
     return found, [spec.id for spec in network.brokers if answers.get(spec.id) is None]
 

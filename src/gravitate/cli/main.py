@@ -25,6 +25,7 @@ from gravitate.cli import (
     moves,
     networks,
     plan,
+    plan_subscribers,
     play,
     report,
     reproduce,
@@ -56,6 +57,7 @@ app.command()(ingest.ingest)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.match)
 app.command()(report.report)
+plan.app.command()(plan_subscribers.subscribers)
 app.add_typer(plan.app, name="plan")
 app.command()(apply.apply)
 app.command()(plan.verify)

@@ -14,7 +14,7 @@ from gravitate.cli import output
 from gravitate.cli.networks import load
 from gravitate.cli.plan import said
 from gravitate.errors import FileError, InputError
-from gravitate.model.moves import Move, RelocatePublisher
+from gravitate.model.moves import ClientMove, Move, client_of
 
 UNIX_S_MIN: Final = 1e9
 """Clocks of worlds start at 0; whatever is later than this is Unix time."""
@@ -73,7 +73,7 @@ def moves(
 
 def explain(
     move: Annotated[
-        str, typer.Argument(metavar="MOVE", help="Id of a move, or of a publisher that moved.")
+        str, typer.Argument(metavar="MOVE", help="Id of a move, or of a client that moved.")
     ],
     where: Annotated[
         Path,
@@ -120,7 +120,7 @@ def _time(at_s: float) -> str:
 def _subject(known: Known) -> str:
     """A move by its id and what it is about."""
     move = known.move
-    return f"{move.id} ({move.publisher})" if isinstance(move, RelocatePublisher) else move.id
+    return f"{move.id} ({client_of(move)})" if isinstance(move, ClientMove) else move.id
 
 
 def anywhere(where: Path) -> Iterator[Known]:
@@ -177,5 +177,5 @@ def _is_meant(move: Move, asked: str) -> bool:
     return (
         move.id == asked
         or move.id.rpartition("-")[0] == asked
-        or getattr(move, "publisher", None) == asked
+        or (isinstance(move, ClientMove) and client_of(move) == asked)
     )

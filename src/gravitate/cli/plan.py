@@ -20,6 +20,28 @@ PLAN = Path("plan.json")
 app = typer.Typer(help="Make plans from recorded traffic.", no_args_is_help=True)
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="TRACES", help="The folder of a run: its traces, or its tables.")
+]
+ServiceMs = Annotated[
+    float,
+    typer.Option(
+        "--service-ms", help="How long a broker is busy with one event.", min=0.0, metavar="MS"
+    ),
+]
+NewPlan = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--plan",
+        help="The plan to write. Default: plan.json, and none with --json.",
+        show_default=False,
+    ),
+]
+NewRows = Annotated[
+    Path | None,
+    typer.Option("--out", help="A new folder for the moves as Parquet too.", metavar="DIR"),
+]
 
 
 def complete_mechanism(incomplete: str) -> list[str]:
@@ -37,10 +59,7 @@ def _plan() -> None:
 
 @app.command()
 def publishers(
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="TRACES", help="The folder of a run: its traces, or its tables."),
-    ],
+    run: Run,
     mechanism: Annotated[
         str, typer.Option(help="grape or pop.", autocompletion=complete_mechanism)
     ] = "grape",
@@ -59,25 +78,9 @@ def publishers(
     at_least: Annotated[
         int, typer.Option(help="Publishers with fewer recorded publications stay.", min=1)
     ] = 10,
-    service: Annotated[
-        float,
-        typer.Option(
-            "--service-ms", help="How long a broker is busy with one event.", min=0.0, metavar="MS"
-        ),
-    ] = 0.0,
-    plan_file: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--plan",
-            help="The plan to write. Default: plan.json, and none with --json.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A new folder for the moves as Parquet too.", metavar="DIR"),
-    ] = None,
+    service: ServiceMs = 0.0,
+    plan_file: NewPlan = None,
+    out: NewRows = None,
     master: spark.Master = None,
     remote: spark.Remote = None,
     memory: spark.Memory = None,
@@ -87,12 +90,10 @@ def publishers(
 
     Nothing is moved: `gravitate apply` carries the plan out. Takes traces in where needed."""
     spark.require()
-    from gravitate.config import plan as plans
     from gravitate.config.script import ServiceTimes
     from gravitate.pipeline.metrics import Terms
     from gravitate.pipeline.planning.making import plan_publishers
     from gravitate.pipeline.planning.publishers import Mechanism
-    from gravitate.pipeline.report.write import check_page, check_run
     from gravitate.plan.grape import GrapeParameters
 
     choice = Mechanism(
@@ -100,18 +101,33 @@ def publishers(
         GrapeParameters(prioritise, weight, margin_percent=margin),  # type: ignore[arg-type]
         at_least,
     )
-    check_run(run)
-    target = plan_file or (None if json else PLAN)
-    if target is not None:
-        check_page(target)
-    output.check_new(out)
+    target = checked(run, plan_file, out, json)
     with spark.started(master, remote, memory, hidden=json) as session:
         with output.activity("reading the run", hidden=json) as tell:
             plan = plan_publishers(
                 session, run, choice, Terms(ServiceTimes(event_ms=service)), tell
             )
         if out is not None:
-            _save_rows(session, plan, out)
+            save_rows(session, plan, out)
+    hand_over(plan, target, json)
+
+
+def checked(run: Path, plan_file: Path | None, out: Path | None, json: bool) -> Path | None:
+    """Where the plan is to be written, if anywhere; refuses what cannot be read or written."""
+    from gravitate.pipeline.report.write import check_page, check_run
+
+    check_run(run)
+    target = plan_file or (None if json else PLAN)
+    if target is not None:
+        check_page(target)
+    output.check_new(out)
+    return target
+
+
+def hand_over(plan: Plan, target: Path | None, json: bool) -> None:
+    """Write the plan where it is to go, and show it."""
+    from gravitate.config import plan as plans
+
     if target is not None:
         plans.save(plan, target)
     if json:
@@ -122,7 +138,8 @@ def publishers(
         output.say(f"plan: {target}")
 
 
-def _save_rows(session: Any, plan: Plan, out: Path) -> None:
+def save_rows(session: Any, plan: Plan, out: Path) -> None:
+    """Write the moves as Parquet."""
     from gravitate.pipeline import schemas
     from gravitate.pipeline.planning.making import plan_rows
 
@@ -157,16 +174,23 @@ def show_plan(plan: Plan) -> None:
             if len(plan.moves) <= MOVES_SHOWN
             else f"the first {MOVES_SHOWN} of {len(plan.moves)} moves",
         )
+    if plan.yardstick:
+        output.show_facts(
+            [(name.replace("_", " "), value) for name, value in plan.yardstick.items()],
+            title="by the chooser's own measure",
+        )
+    for sentence in plan.notes:
+        output.say(sentence)
 
 
 def said(move: Any) -> str:
     """A move in a few words."""
     import msgspec
 
-    from gravitate.model.moves import RelocatePublisher
+    from gravitate.model.moves import ClientMove, client_of
 
-    if isinstance(move, RelocatePublisher):
-        return f"{move.publisher}: {' - '.join(move.path or (move.source, move.target))}"
+    if isinstance(move, ClientMove):
+        return f"{client_of(move)}: {' - '.join(move.path or (move.source, move.target))}"
     told = {
         name: value
         for name, value in msgspec.structs.asdict(move).items()

@@ -199,7 +199,7 @@ def _random_worlds(
         "brokers": sum(outcome.brokers for outcome in outcomes),
         "clients": sum(outcome.clients for outcome in outcomes),
         "faults": sum(outcome.faults for outcome in outcomes),
-        "publishers moved": sum(outcome.moves for outcome in outcomes),
+        "clients moved": sum(outcome.moves for outcome in outcomes),
         "published": sum(outcome.published for outcome in outcomes),
         "delivered": sum(outcome.delivered for outcome in outcomes),
         "steps": sum(outcome.steps for outcome in outcomes),

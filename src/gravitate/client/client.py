@@ -139,10 +139,16 @@ class Client:
     ) -> None:
         await self.close()
 
-    def introduction(self, attachment: int) -> Connect:
-        """CONNECT, with the mark. One that subscribes does not follow: its audience is here."""
-        follows = self._keeper.follow and not self._requests.subscriptions
-        mark = ClientMark(self.incarnation, self._outgoing.first_counter, attachment, follows)
+    def introduction(self, attachment: int, continues: str) -> Connect:
+        """CONNECT, with the mark. Whether one that follows is sent elsewhere is the broker's
+        business: one that both publishes and subscribes is not."""
+        mark = ClientMark(
+            self.incarnation,
+            self._outgoing.first_counter,
+            attachment,
+            self._keeper.follow,
+            continues,
+        )
         return Connect(
             self.client_id,
             keep_alive_s=self._keep_alive_s,
@@ -154,6 +160,9 @@ class Client:
     def renewed(self) -> Iterable[bytes]:
         self._held = False
         return self._requests.renewed()
+
+    def subscribes(self) -> bool:
+        return bool(self._requests.subscriptions)
 
     def may_go_on(self) -> None:
         self._room.set()

@@ -10,7 +10,9 @@ broker asks for that (a *relocation*):
 
 PAUSED and LEAVING: nothing is written; whatever is published is kept (`Outgoing.hold`). ARRIVING:
 all of it is written, and still kept. A client that is not attached in time connects where it came
-from, with a greater attachment, and goes on there: the network recognises what it has seen.
+from, with a greater attachment, and goes on there: the network recognises what it has seen. A
+subscriber says that it has arrived once it is attached, at either end; nothing is delivered to it
+before, so that it can go back as if it had not left.
 
 Does not know what is said on a connection: `Owner` introduces the client and renews its requests.
 
@@ -31,7 +33,14 @@ from gravitate.client.connection import Connection, dial
 from gravitate.client.outgoing import Outgoing
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.wire.mqtt.codes import ReasonCode
-from gravitate.wire.mqtt.control import PAUSED, control_message, parse_server_reference
+from gravitate.wire.mqtt.control import (
+    ARRIVED,
+    BACK,
+    MOVED,
+    PAUSED,
+    control_message,
+    parse_server_reference,
+)
 from gravitate.wire.mqtt.packets import Connect, Packet
 
 logger = logging.getLogger("gravitate.client")
@@ -69,8 +78,13 @@ class Owner(Protocol):
 
     def received(self, connection: Connection, packets: list[Packet]) -> None: ...
 
-    def introduction(self, attachment: int) -> Connect:
-        """How the client introduces itself on its `attachment`-th connection."""
+    def introduction(self, attachment: int, continues: str) -> Connect:
+        """How the client introduces itself on its `attachment`-th connection, and which session
+        it has come for."""
+        ...
+
+    def subscribes(self) -> bool:
+        """Whether anything is subscribed to."""
         ...
 
     def renewed(self) -> Iterable[bytes]:
@@ -114,6 +128,9 @@ class Keeper:
         self.reconnects = 0
         self.moves = 0
         self._attachments = 0
+        self._continues = ""
+        """What a subscriber that was sent elsewhere comes for: nothing has been delivered to it
+        since."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
@@ -200,7 +217,7 @@ class Keeper:
         connection = await dial(self._owner, *place)
         self._attachments += 1
         try:
-            await connection.greet(self._owner.introduction(self._attachments))
+            await connection.greet(self._owner.introduction(self._attachments, self._continues))
         except BaseException:
             connection.close()
             raise
@@ -285,6 +302,9 @@ class Keeper:
 
     def _arrive(self) -> None:
         self.state = State.AT_HOME
+        if self._continues and self.connection is not None:
+            self._continues = ""
+            self.connection.write(control_message(ARRIVED))
         self._outgoing.release()
         self._tell_change()
 
@@ -293,6 +313,7 @@ class Keeper:
         home = list(self._places)
         self._outgoing.hold()
         self.state = State.LEAVING
+        self._continues = MOVED if self._owner.subscribes() else ""
         self._tell_change()
         try:
             target = parse_server_reference(reference)
@@ -318,6 +339,7 @@ class Keeper:
             self.connection.close()
             self.connection = None
         self._places = home
+        self._continues = BACK if self._continues else ""
         self.state = State.LEAVING
         self._tell_change()
         connection = await self._retried(at_once=True)

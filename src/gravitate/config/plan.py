@@ -55,6 +55,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What is predicted for the same traffic as things are."""
     after: Metrics = {}
     """What is predicted once all moves are done."""
+    yardstick: Metrics = {}
+    """What the chosen places cost by the chooser's own measure, and what none could cost less
+    than where that is known; no metric of a network."""
+    notes: tuple[str, ...] = ()
+    """What is to be said beside the figures."""
 
     def network_planned(self) -> Network:
         """The network it was made for."""
@@ -84,6 +89,8 @@ def plan_of(
     recorded: Metrics,
     before: Metrics,
     after: Metrics,
+    yardstick: Metrics | None = None,
+    notes: Sequence[str] = (),
 ) -> Plan:
     """A plan whose id, and those of its moves, follow from what it is to do."""
     return _identified(
@@ -98,6 +105,8 @@ def plan_of(
             recorded=recorded,
             before=before,
             after=after,
+            yardstick=yardstick or {},
+            notes=tuple(notes),
         )
     )
 
@@ -174,6 +183,8 @@ def undoing(plan: Plan, done: Sequence[Move]) -> Plan:
             # What is predicted half-way was never asked.
             before=plan.after if whole else {},
             after=plan.before,
+            yardstick={},
+            notes=(),
         )
     )
 

@@ -50,7 +50,8 @@ def _extent(region: Region | None) -> tuple[float, float]:
     return (min(lows), max(highs)) if lows else (-math.inf, math.inf)
 
 
-def _conjunction_box(conjunction: ConjunctionRegion, dimensions: Sequence[str]) -> Box:
+def conjunction_box(conjunction: ConjunctionRegion, dimensions: Sequence[str]) -> Box:
+    """The smallest box known to hold all events of a conjunction."""
     extents = [_extent(conjunction.by_attribute.get(dimension)) for dimension in dimensions]
     return Box(tuple(low for low, _ in extents), tuple(high for _, high in extents))
 
@@ -59,6 +60,6 @@ def bounding_box(filter: Filter, dimensions: Sequence[str]) -> Box | None:
     """The smallest box known to hold all matching events, or None when there are none."""
     box: Box | None = None
     for conjunction in filter_regions(filter):
-        found = _conjunction_box(conjunction, dimensions)
+        found = conjunction_box(conjunction, dimensions)
         box = found if box is None else box.joined(found)
     return box

@@ -58,6 +58,10 @@ class Bodies(Protocol):
         Parsing is lazy: what is not wanted need not be parsed."""
         ...
 
+    def every_attribute(self) -> Sequence[Attributes]:
+        """One mapping a body, holding all that it has without looking into its payload."""
+        ...
+
     def size_bytes(self) -> int:
         """What the bodies weigh on a link."""
         ...
@@ -82,6 +86,9 @@ class PlainBodies:
         return [str(event.attributes.get(TOPIC, "")) for event in self.events]
 
     def attributes(self, wanted: frozenset[str]) -> Sequence[Attributes]:
+        return [event.attributes for event in self.events]
+
+    def every_attribute(self) -> Sequence[Attributes]:
         return [event.attributes for event in self.events]
 
     def size_bytes(self) -> int:

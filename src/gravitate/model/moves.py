@@ -80,4 +80,10 @@ class RemapBrokers(msgspec.Struct, frozen=True, tag="remap-brokers"):
 ClientMove = RelocatePublisher | ReassignSubscriber
 """A client goes from one broker to another, along a path."""
 
+
+def client_of(move: ClientMove) -> str:
+    """Who goes."""
+    return move.publisher if isinstance(move, RelocatePublisher) else move.subscriber
+
+
 Move = RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers

@@ -176,15 +176,28 @@ def network_of(manifest: StoreManifest, place: str) -> Network:
     return networks.from_document(document, document.data.get("mechanisms", {}))
 
 
+def held(changes: Any) -> Any:
+    """The subscriptions that are held after all `changes`: rows `session, broker, subscription,
+    begun_s, filter`."""
+    ended = F.max(F.when(F.col("change") == "unsubscribed", F.col("at_s")))
+    begun_s = F.when(F.col("change") == "subscribed", F.col("at_s"))
+    return (
+        changes.groupBy("session", "broker", "subscription")
+        .agg(
+            F.max(begun_s).alias("begun_s"),
+            F.max_by("filter", begun_s).alias("filter"),
+            ended.alias("ended_s"),
+        )
+        .where(F.col("ended_s").isNull() | (F.col("begun_s") > F.col("ended_s")))
+        .drop("ended_s")
+    )
+
+
 def subscribers(changes: Any) -> Any:
     """The sessions that hold a subscription after all `changes`, by the broker where they
     subscribed last: rows `broker, session`."""
-    ended = F.max(F.when(F.col("change") == "unsubscribed", F.col("at_s")))
-    begun = F.max(F.when(F.col("change") == "subscribed", F.col("at_s")))
     return (
-        changes.groupBy("session", "broker", "subscription")
-        .agg(begun.alias("begun_s"), ended.alias("ended_s"))
-        .where(F.col("ended_s").isNull() | (F.col("begun_s") > F.col("ended_s")))
+        held(changes)
         .groupBy("session")
         .agg(F.max_by("broker", F.struct("begun_s", "broker")).alias("broker"))
         .select("broker", "session")

@@ -18,6 +18,8 @@ from gravitate.plan.flow import COUNTERS, Flows, Loads, Reached, Tree
 from gravitate.trace import histogram
 
 SCHEMA: Final = "part string, position int, value double"
+STATE_SCHEMA: Final = f"state string, {SCHEMA}"
+"""Of several states of a network at once."""
 HOPS: Final = "hops"
 DELAYS: Final = "delays"
 DELAY_SUM: Final = "delay_s_sum"

@@ -1,4 +1,5 @@
-"""What operators and tools ask a node over HTTP: /status, /metrics, /health, /clients, /moves.
+"""What operators and tools ask a node over HTTP: /status, /metrics, /health, /clients,
+/subscribers, /moves.
 
 Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded body of a told
 length. Does not know the node beyond its status; what changes something lies behind `moves`.
@@ -85,9 +86,10 @@ async def serve_status(
     port: int,
     moves: Pages | None = None,
     clients: Callable[[], list[str]] | None = None,
+    subscribers: Callable[[], list[str]] | None = None,
 ) -> StatusServer:
     """Answer on `host:port` with what `source` says at the time of asking; `moves` has the pages
-    below /moves, `clients` names who is attached."""
+    below /moves, `clients` names who is attached as a publisher, `subscribers` who is served."""
     registry = CollectorRegistry()
     registry.register(_StatusCollector(source))
     answering: set[asyncio.Task[None]] = set()
@@ -108,9 +110,12 @@ async def serve_status(
                 return Response("200 OK", METRICS, generate_latest(registry))
             case "/clients" if clients is not None:
                 return json_response(clients())
+            case "/subscribers" if subscribers is not None:
+                return json_response(subscribers())
             case _:
                 known = "/status /metrics /health"
                 known += (" /clients" if clients else "") + (" /moves" if moves else "")
+                known += " /subscribers" if subscribers else ""
                 return Response("404 Not Found", TEXT, f"known: {known}\n".encode())
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from gravitate.broker.inputs import Input, MoveRequested
 from gravitate.config.network import Network
 from gravitate.model.decoding import decode_json
-from gravitate.model.moves import Move, RelocatePublisher
+from gravitate.model.moves import ClientMove, Move, client_of
 from gravitate.overlay import tree
 from gravitate.serve.http import JSON, Request, Response, json_response, refusal
 from gravitate.serve.moves import MoveRecord, MoveRegister
@@ -32,7 +32,7 @@ WAIT_S_MAX: Final = 120.0
 
 class MovePages:
     """Takes requests for moves of one broker; `submit` is its node's, `now` its clock. `reconnects`
-    tells whether a publisher's client would go itself, so that it needs a door where it goes."""
+    tells whether the client of a move would go itself, so that it needs a door where it goes."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class MovePages:
         register: MoveRegister,
         submit: Callable[[Input], None],
         now: Callable[[], float],
-        reconnects: Callable[[str], bool],
+        reconnects: Callable[[ClientMove], bool],
     ) -> None:
         self._broker_id = broker_id
         self._register = register
@@ -82,7 +82,7 @@ class MovePages:
             move: Move = decode_json(request.body, Move)
         except msgspec.DecodeError as error:
             return refusal("400 Bad Request", f"the move is not accepted: {error}")
-        if isinstance(move, RelocatePublisher) and not move.path:
+        if isinstance(move, ClientMove) and not move.path:
             move = self._with_path(move)
         known = self._register.get(move.id)
         if known is None:
@@ -97,7 +97,7 @@ class MovePages:
         assert record is not None, f"move {move.id!r} was forgotten while it was waited for"
         return _told(record)
 
-    def _with_path(self, move: RelocatePublisher) -> RelocatePublisher:
+    def _with_path(self, move: ClientMove) -> ClientMove:
         """The move along the links of the network file."""
         if move.source in self._near and move.target in self._near:
             way = tree.path(self._near, move.source, move.target)
@@ -108,7 +108,7 @@ class MovePages:
         """Why the move cannot be meant for this broker; empty when it can."""
         if not move.id:
             return "a move needs an id: a text of its own"
-        if not isinstance(move, RelocatePublisher):
+        if not isinstance(move, ClientMove):
             return ""
         for place, broker in (("source", move.source), ("target", move.target)):
             if broker not in self._near:
@@ -116,14 +116,14 @@ class MovePages:
         if move.source != self._broker_id:
             return (
                 f"source is {move.source!r}: ask that broker, "
-                f"this is {self._broker_id!r} and moves its own publishers"
+                f"this is {self._broker_id!r} and moves its own clients"
             )
         if move.target == move.source:
             return f"source and target are both {move.source!r}: name another target"
-        if move.target not in self._with_door and self._reconnects(move.publisher):
+        if move.target not in self._with_door and self._reconnects(move):
             return (
                 f"target is {move.target!r}, which has no mqtt port in the network file: "
-                f"{move.publisher!r} cannot connect there"
+                f"{client_of(move)!r} cannot connect there"
             )
         return ""
 

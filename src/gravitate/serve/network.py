@@ -126,7 +126,12 @@ async def start_node(
             )
             node.doors.append(
                 await serve_status(
-                    node.status, address.host, address.http, moves.answer, node.attached
+                    node.status,
+                    address.host,
+                    address.http,
+                    moves.answer,
+                    node.attached,
+                    node.served,
                 )
             )
     except OSError as error:

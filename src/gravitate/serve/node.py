@@ -47,6 +47,7 @@ from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
+from gravitate.model.moves import ClientMove, ReassignSubscriber
 from gravitate.serve.links import Neighbour, PeerLinks
 from gravitate.serve.moves import MoveRegister
 from gravitate.serve.status import LinkStatus, NodeStatus
@@ -72,7 +73,7 @@ class ClientConnection(Protocol):
     def hold_reading(self, hold: bool) -> None: ...
 
     def redirect(self, target: str, host: str, port: int) -> None:
-        """The client is to publish at broker `target`, which takes clients at this address."""
+        """The client is expected at broker `target`, which takes clients at this address."""
         ...
 
     def stay(self) -> None:
@@ -249,9 +250,23 @@ class Node:
         here = {session.id for session in sessions if session.tether is None}
         return sorted(here | {publisher.id for publisher in self.broker.tethered})
 
-    def reconnects(self, publisher: str) -> bool:
-        """Whether a publisher of this broker would connect elsewhere itself, if it were moved."""
-        session = self.broker.clients.sessions.get(publisher)
+    def served(self) -> list[str]:
+        """The ids of all clients that this broker serves as subscribers, wherever they are
+        connected."""
+        sessions = self.broker.clients.sessions.values()
+        here = {session.id for session in sessions if session.subscriber_tether is None}
+        return sorted(here | {one.id for one in self.broker.subscribers.tethered})
+
+    def reconnects(self, move: ClientMove) -> bool:
+        """Whether the client of a move would connect elsewhere itself."""
+        if isinstance(move, ReassignSubscriber):
+            session = self.broker.clients.sessions.get(move.subscriber)
+            return (
+                session is not None
+                and session.subscriber_tether is None
+                and not session.stays_as_subscriber()
+            )
+        session = self.broker.clients.sessions.get(move.publisher)
         return session is not None and session.tether is None and not session.stays()
 
     def status(self) -> NodeStatus:

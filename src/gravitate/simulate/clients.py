@@ -6,8 +6,9 @@ until they are accepted; a client that counts its own sends them again under the
 that nobody can tell; one that does not publishes them anew. It also checks what only a client
 can see: consecutive sequence numbers and its own window.
 
-One that follows goes where its broker sends it: it keeps what it publishes to itself, says that it
-has paused, connects there when its session is closed, and goes back when it does not get through.
+One that follows goes where its broker sends it: it keeps what it publishes to itself, and whatever
+else it would ask for, says that it has paused, connects there when its session is closed, and goes
+back when it does not get through. As a subscriber it says that it has arrived, at either end.
 
 It has a place, that of the broker where it first connected, and measures from there how far others
 are when it is asked. What it publishes takes no longer for that: clients are next to their broker.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
@@ -79,6 +81,10 @@ class Client:
         """The last it published before it said so."""
         self.came_from = ""
         """Where it goes back to when it does not arrive; empty: it has arrived."""
+        self.continues = i.Continues.NOTHING
+        """What it comes for with its next connection, or has come for and not been given yet."""
+        self._later: list[Callable[[], None]] = []
+        """What it was asked for while it may ask for nothing."""
         self.published = 0
         self.received = 0
         """Events received over all sessions."""
@@ -118,18 +124,38 @@ class Client:
     def disconnect(self) -> None:
         """End the session and stay away."""
         self.wants_connection = False
+        self.continues = i.Continues.NOTHING
+        self._say_later()
         if self.connection is not None:
             self.connection.submit(i.ClientDisconnected(self.id))
             self.connection = None
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether it was told to go elsewhere and has not arrived: it asks for nothing then."""
+        return self.silent or self.continues is not i.Continues.NOTHING
+
     def subscribe(self, name: str, filter: Filter, qos: int = 0, no_local: bool = False) -> None:
+        if self.is_moving:
+            self._later.append(partial(self.subscribe, name, filter, qos, no_local))
+            return
         item = i.ClientSubscribed(self.id, name, filter, qos, no_local)
         self.subscriptions[name] = item
         self._submit(item)
 
     def unsubscribe(self, name: str) -> None:
-        del self.subscriptions[name]
+        if self.is_moving:
+            self._later.append(partial(self.unsubscribe, name))
+            return
+        if self.subscriptions.pop(name, None) is None:
+            return
         self._submit(i.ClientUnsubscribed(self.id, name))
+
+    def _say_later(self) -> None:
+        """It may ask for things again."""
+        later, self._later = self._later, []
+        for ask in later:
+            ask()
 
     def advertise(self, name: str, filter: Filter) -> None:
         item = i.ClientAdvertised(self.id, name, filter)
@@ -180,6 +206,7 @@ class Client:
             self.connection.submit(i.ClientPaused(self.id))
         elif self.silent and self.paused is not None:
             self.silent = False
+            self._say_later()
             waiting, self.paused = self.paused, None
             again = [(counter, event, 0) for counter, event in waiting]
             again += [(counter, event, 1) for counter, event in self.unaccepted]
@@ -194,15 +221,20 @@ class Client:
     def moved(self, target: str) -> None:
         """Its session is over, and it is expected at `target`."""
         self.came_from, self.broker = self.broker, target
+        self.continues = i.Continues.MOVED if self.subscriptions else i.Continues.NOTHING
         if self.paused is None:
             self.paused = []
         self.connect()
         self.world.scheduler.after(self.arrive_s_max, self._give_up, self.connection)
 
     def attached(self) -> None:
-        """It has arrived: what it has sent will be looked at."""
+        """It has arrived: what it has sent will be looked at, what was kept for it will come."""
         self.paused = None
         self.came_from = ""
+        if self.continues is not i.Continues.NOTHING:
+            self.continues = i.Continues.NOTHING
+            self._submit(i.ClientArrived(self.id))
+        self._say_later()
 
     def _give_up(self, connection: Connection) -> None:
         """It has not arrived in time: go back."""
@@ -214,6 +246,8 @@ class Client:
     def _go_back(self) -> None:
         if self.came_from:
             self.broker, self.came_from = self.came_from, ""
+            if self.continues is i.Continues.MOVED:
+                self.continues = i.Continues.BACK
 
     def lost_connection(self) -> None:
         """Called when the broker closed the session; try again later."""
@@ -248,6 +282,7 @@ class Connection:
             client.counts,
             client.attachments if client.counts else 0,
             client.follows,
+            client.continues,
         )
         self.broker = client.broker
         self.attachment = client.world.attach(self, connected, client.broker, client.latency_s)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gravitate.broker.inputs import ClientPublished, FrameReceived, Input
-from gravitate.broker.messages import Data, Frame, Publications
+from gravitate.broker.messages import Carrying, Data, Frame
 from gravitate.config.script import ServiceTimes
 
 FRAME_BYTES = 24
@@ -48,7 +48,7 @@ def _events(item: Input) -> int:
         return sum(
             len(batch)
             for message in item.frame.messages
-            if type(message) is Publications
+            if isinstance(message, Carrying)
             for batch in message.batches
         )
     if type(item) is ClientPublished:
@@ -62,7 +62,7 @@ def frame_bytes(frame: Frame) -> int:
     weight = FRAME_BYTES
     if type(frame) is Data:
         for message in frame.messages:
-            if type(message) is Publications:
+            if isinstance(message, Carrying):
                 for batch in message.batches:
                     weight += MESSAGE_BYTES + 8 * len(batch) + batch.bodies.size_bytes()
             else:

@@ -20,6 +20,11 @@ SYMBOLS = ("ABC", "ABD", "XYZ", "10", "7")
 NUMBER_MAX = 12
 
 
+def publishes(client_id: str) -> bool:
+    """Whether a client is one that publishes: every other one is."""
+    return int(client_id[1:]) % 2 == 0
+
+
 def event(generator: random.Random) -> Event:
     """An event on one of few topics; some attributes are missing at times."""
     attributes: dict[str, float | int | str | bool] = {TOPIC: generator.choice(TOPICS)}

@@ -6,7 +6,8 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
-With migrations, publishers are sent to other brokers while all this goes on; with mechanisms,
+With migrations, publishers and subscribers are sent to other brokers while all this goes on, some
+by following and some by a tether; with mechanisms,
 brokers do so themselves, on what they trace, with thresholds so low that they do it all the time
 (`MECHANISMS`), and with pings after their publishers have measured (`MEASURING`). None changes its
 broker by itself, because nothing promises that to go well. A publisher publishes only what it
@@ -25,14 +26,12 @@ from typing import Any
 
 import msgspec
 
-from gravitate.broker.core import Broker
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.relocation import LEASE_S
+from gravitate.broker.reassignment import LEASE_S
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
-from gravitate.model.moves import Rationale, RelocatePublisher
 from gravitate.overlay import shapes
-from gravitate.overlay.tree import neighbours, path
+from gravitate.overlay.tree import neighbours
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
@@ -44,6 +43,7 @@ from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
 from gravitate.simulate.faults import start_when_down
 from gravitate.simulate.models import ServiceModel
+from gravitate.simulate.random_migrations import RandomMigrations
 from gravitate.simulate.run import broker_factory, settle
 from gravitate.simulate.scheduler import FIRST
 from gravitate.simulate.world import World
@@ -103,7 +103,7 @@ class WorldOutcome(msgspec.Struct, frozen=True):
     faults: int
     violations: tuple[str, ...] = ()
     moves: int = 0
-    """Publishers relocated."""
+    """Publishers and subscribers that were sent elsewhere."""
     options: str = ""
     """What the world was made with, as the command line has it."""
 
@@ -156,9 +156,11 @@ class RandomWorld:
             service=_service(generator),
             observers=(self.deliveries, self.entries, loops, self._moves),
         )
+        self._migrations = RandomMigrations(seed, self.world, self._near)
         self.faults = 0
         self._names = 0
         self.clients = [self._client(number) for number in range(generator.randint(4, 24))]
+        self._migrations.clients = self.clients
 
     def run(self) -> WorldOutcome:
         world = self.world
@@ -211,6 +213,8 @@ class RandomWorld:
             arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
             on_accepted=self._accepted,
         )
+        if self._with_migrations and not draw.publishes(client.id):
+            self._migrations.make_mobile(client)
         if client.counts:
             self.entries.counts(client.id, client.incarnation)
         if generator.random() < 0.1:
@@ -231,9 +235,7 @@ class RandomWorld:
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._client_acts, client)
         if self._with_migrations:
-            for _ in range(generator.randint(1, 12)):
-                at_s = self.world.now + generator.uniform(0.0, PHASE_S)
-                scheduler.at(at_s, self._sends_away, None)
+            self._migrations.act(generator, PHASE_S)
         if faults:
             for _ in range(generator.randint(0, 8)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
@@ -243,7 +245,7 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not self._publishes(client):
+                if not draw.publishes(client.id):
                     client.broker = generator.choice(self.network.brokers).id
                 client.connect()
             return
@@ -261,15 +263,12 @@ class RandomWorld:
             client.disconnect()
         elif drawn < 0.44:
             client.connect()
-        elif self._publishes(client):
+        elif draw.publishes(client.id):
             self._publisher_acts(client)
 
-    def _publishes(self, client: Client) -> bool:
-        return int(client.id[1:]) % 2 == 0
-
     def _subscribes(self, client: Client) -> bool:
-        """Whether a publisher that follows subscribes too, which keeps it where it is."""
-        return int(client.id[1:]) % 6 == 0
+        """Whether a client subscribes; a publisher that does stays where it is."""
+        return not draw.publishes(client.id) or int(client.id[1:]) % 6 == 0
 
     def _advertises(self, client: Client) -> bool:
         return int(client.id[1:]) % 4 == 0
@@ -304,32 +303,6 @@ class RandomWorld:
     def _publish(self, client: Client, events: list[Event]) -> None:
         if events:
             client.publish(events, qos=self._generator.choice((0, 1, 1)))
-
-    def _sends_away(self, _: None) -> None:
-        """A broker is asked to send one of its publishers to another."""
-        generator = self._generator
-        connected = [c for c in self.clients if self._publishes(c) and c.connection is not None]
-        if not connected:
-            return
-        client = generator.choice(connected)
-        source = self._attached_at(client)
-        target = generator.choice(self.network.brokers).id
-        way = path(self._near, source, target)
-        if self.world.is_up(source) and way is not None:
-            self._names += 1
-            move = RelocatePublisher(
-                f"m{self._names}", client.id, source, target, Rationale("drawn"), tuple(way)
-            )
-            self.world.request_move(move, source)
-
-    def _attached_at(self, client: Client) -> str:
-        """The broker where a client is attached as a publisher."""
-        broker = self.world.hosts[client.broker].broker
-        if isinstance(broker, Broker) and client.id in broker.clients.sessions:
-            tether = broker.clients.sessions[client.id].tether
-            if tether is not None:
-                return tether.broker
-        return client.broker
 
     # What goes wrong
 

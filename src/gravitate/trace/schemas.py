@@ -35,6 +35,7 @@ PUBLICATIONS: Final = pa.schema(
         _column("topic", pa.string(), "the event's topic; null when it has none", nullable=True),
         _column("qos", pa.int8(), "quality of service asked for by the publisher"),
         _column("size_bytes", pa.int32(), "weight of the body on a link, averaged over its batch"),
+        _column("attributes", pa.string(), "beside the topic, as JSON; null: none", nullable=True),
     ]
 )
 """One row an event, written by the broker that first took it in."""

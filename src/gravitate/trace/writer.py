@@ -20,7 +20,7 @@ from types import TracebackType
 import msgspec
 
 from gravitate.broker.observers import Observer
-from gravitate.model.events import TOPIC, Batch
+from gravitate.model.events import TOPIC, Attributes, Batch
 from gravitate.model.filters import Filter
 from gravitate.model.language import render
 from gravitate.model.moves import Move, MoveOutcome
@@ -32,7 +32,7 @@ from gravitate.trace.sampling import Sampler
 ROWS_PER_GROUP = 16_384
 LINK_PERIOD_S = 1.0
 
-_TOPIC_ONLY = frozenset({TOPIC})
+_encode = msgspec.json.Encoder().encode
 _BATCH = ("publisher", "incarnation", "broker", "at_s")
 
 
@@ -52,7 +52,9 @@ class TraceWriter(Observer):
         self._sampler = Sampler(rate)
         self._rows_per_group = rows_per_group
         self._publications = BatchColumns(
-            schemas.PUBLICATIONS, (*_BATCH, "qos", "size_bytes"), ("counter", "topic")
+            schemas.PUBLICATIONS,
+            (*_BATCH, "qos", "size_bytes"),
+            ("counter", "topic", "attributes"),
         )
         self._hops = BatchColumns(
             schemas.HOPS,
@@ -92,14 +94,15 @@ class TraceWriter(Observer):
             return
         bodies = kept.bodies
         size_bytes = bodies.size_bytes() // len(kept)
-        topics = [
-            None if (topic := attributes.get(TOPIC)) is None else str(topic)
-            for attributes in bodies.attributes(_TOPIC_ONLY)
-        ]
+        topics, attributes = [], []
+        for told in bodies.every_attribute():
+            topic = told.get(TOPIC)
+            topics.append(None if topic is None else str(topic))
+            attributes.append(_as_json(told))
         self._publications.append(
             len(kept),
             (kept.publisher, kept.incarnation, broker, now, kept.qos, size_bytes),
-            (kept.counters, topics),
+            (kept.counters, topics, attributes),
         )
         if self._publications.rows >= self._rows_per_group:
             self._write("publications")
@@ -262,3 +265,9 @@ class TraceWriter(Observer):
         self._link_rows.append(broker, peer, now, state, events, size_bytes, rtt_s)
         if self._link_rows.rows >= self._rows_per_group:
             self._write("links")
+
+
+def _as_json(attributes: Attributes) -> str | None:
+    """All but the topic, which has a column of its own."""
+    others = {name: value for name, value in attributes.items() if name != TOPIC}
+    return _encode(others).decode() if others else None

@@ -28,6 +28,13 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    GuestCut,
+    GuestWants,
+    TakeGuest,
+    Wanted,
+)
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
@@ -75,6 +82,7 @@ _DATA: Final = 2
 
 Buffer = bytes | bytearray | memoryview
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
+_Quality = Annotated[int, msgspec.Meta(ge=0, le=2)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -86,7 +94,7 @@ class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
     first: _Positive
     count: _Positive
     counters: list[_Positive]
-    qos: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    qos: _Quality
     published_at: float
     plane: _Natural
     covered: tuple[str, ...]
@@ -101,10 +109,28 @@ class _Publications(msgspec.Struct, frozen=True, tag="pub"):
     batches: list[_BatchHeader]
 
 
+class _Deliveries(msgspec.Struct, frozen=True, tag="deliver"):
+    number: _Natural
+    attachment: _Natural
+    qos: _Quality
+    batches: list[_BatchHeader]
+
+
+class _GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
+    move: str
+    path: tuple[str, ...]
+    seen: tuple[tuple[str, int, int], ...]
+    qos: tuple[_Quality, ...]
+    batches: list[_BatchHeader]
+
+
+_Carrying = _Publications | _Deliveries | _GuestCut
+
+
 class _DataHeader(msgspec.Struct, array_like=True, frozen=True):
     sequence: _Natural
     acknowledged: _Natural
-    messages: list[Control | _Publications]
+    messages: list[Control | _Carrying]
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -127,15 +153,15 @@ def encode(frame: Frame, size_bytes_max: int = FRAME_BYTES_MAX) -> list[Buffer]:
 
 def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
     bodies: list[Buffer] = []
-    messages: list[Message | _Publications] = []
+    messages: list[Message | _Carrying] = []
     for message in frame.messages:
-        if type(message) is Publications:
+        if isinstance(message, Publications | Deliveries | GuestCut):
             headers = []
             for batch in message.batches:
                 content = _frame_bodies(batch)
                 bodies += content.spans()
                 headers.append(_header_of(batch, content))
-            messages.append(_Publications(headers))
+            messages.append(_carrying(message, headers))
         elif type(message) is MechanismMessage:
             messages.append(MechanismMessage(message.mechanism, bytes(message.body)))
         else:
@@ -145,6 +171,18 @@ def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
     if total > size_bytes_max:
         return _encode_in_two(frame, size_bytes_max, total)
     return [_DATA_PREFIX.pack(total, _DATA, len(header)) + header, *bodies]
+
+
+def _carrying(
+    message: Publications | Deliveries | GuestCut, headers: list[_BatchHeader]
+) -> _Carrying:
+    match message:
+        case Publications():
+            return _Publications(headers)
+        case Deliveries():
+            return _Deliveries(message.number, message.attachment, message.qos, headers)
+        case GuestCut():
+            return _GuestCut(message.move, message.path, message.seen, message.qos, headers)
 
 
 def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]:
@@ -274,17 +312,41 @@ def _decode_data_frame(content: memoryview) -> Data:
     bodies = _BodyReader(bytes(content[position:]))
     messages: list[Message] = []
     for message in header.messages:
-        if type(message) is _Publications:
-            messages.append(Publications([_batch_of(batch, bodies) for batch in message.batches]))
+        if isinstance(message, _Publications | _Deliveries | _GuestCut):
+            batches = [_batch_of(batch, bodies) for batch in message.batches]
+            messages.append(_carried(message, batches))
         else:
-            if isinstance(message, Subscribe | Advertise | TetherAdvertise):
+            if isinstance(message, TakeGuest | GuestWants):
+                wanted = tuple(map(_wanted, message.subscriptions))
+                message = msgspec.structs.replace(message, subscriptions=wanted)
+            elif isinstance(message, Subscribe | Advertise | TetherAdvertise):
                 message = msgspec.structs.replace(message, filter=_accepted(message.filter))
             elif type(message) is TetherAttach:
                 filters = {key: _accepted(f) for key, f in message.advertisements.items()}
                 message = msgspec.structs.replace(message, advertisements=filters)
-            messages.append(message)  # type: ignore[arg-type]
+            messages.append(message)
     bodies.finish()
     return Data(header.sequence, header.acknowledged, messages)
+
+
+def _carried(message: _Carrying, batches: list[Batch]) -> Publications | Deliveries | GuestCut:
+    match message:
+        case _Publications():
+            return Publications(batches)
+        case _Deliveries():
+            about = (message.number, message.attachment)
+            return Deliveries(*about, message.qos, tuple(batches))
+        case _GuestCut():
+            if len(message.qos) != len(batches):
+                raise PeerError(
+                    MALFORMED, f"{len(batches)} batches with the quality of {len(message.qos)}"
+                )
+            cut = (message.move, message.path, message.seen, message.qos)
+            return GuestCut(*cut, tuple(batches))
+
+
+def _wanted(wanted: Wanted) -> Wanted:
+    return msgspec.structs.replace(wanted, filter=_accepted(wanted.filter))
 
 
 def _batch_of(header: _BatchHeader, bodies: _BodyReader) -> Batch:

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pipeline.planning.worlds import Recorded, record, with_publishers_at
+from tests.pipeline.planning.worlds import (
+    Recorded,
+    assert_is_as_recorded,
+    record,
+    with_clients_at,
+)
 
 from gravitate.config.plan import Plan, digest_of
 from gravitate.config.script import Script
@@ -124,15 +129,7 @@ def test_every_publisher_goes_where_pops_request_would_end(
 
 
 def test_the_model_of_things_as_they_are_is_what_was_recorded(plans: dict[str, Plan]) -> None:
-    plan = plans["load"]
-    for metric, value in plan.before.items():
-        known = plan.recorded[metric]
-        if known is None:
-            assert value is None, metric
-        else:
-            # Percentiles come from classes 2 % wide.
-            close = 0.02 if metric.startswith("delay_ms_p") else 1e-9
-            assert value == pytest.approx(known, rel=close, abs=1e-9), metric
+    assert_is_as_recorded(plans["load"])
 
 
 @pytest.mark.parametrize("name", ["load", "delay", "pop"])
@@ -140,7 +137,7 @@ def test_a_prediction_is_what_the_network_with_the_moves_does(
     script: Script, plans: dict[str, Plan], tmp_path: Path, name: str
 ) -> None:
     plan = plans[name]
-    moved = record(with_publishers_at(script, targets(plan, script)), tmp_path / "moved").metrics
+    moved = record(with_clients_at(script, targets(plan, script)), tmp_path / "moved").metrics
     after = plan.after
     assert after["published"] == moved.published
     assert after["delivered"] == moved.delivered

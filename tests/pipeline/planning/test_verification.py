@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.pipeline.planning.worlds import Recorded, record, with_publishers_at
+from tests.pipeline.planning.worlds import Recorded, record, with_clients_at
 
 from gravitate.config import network as network_file
 from gravitate.config.plan import Plan
@@ -34,7 +34,7 @@ def moved_run(
     with publications, and those of another plan after the last of these."""
     folder = tmp_path_factory.mktemp("verification") / "run"
     places = {move.publisher: move.target for move in plan.moves}  # type: ignore[union-attr]
-    record(with_publishers_at(script, places), folder)
+    record(with_clients_at(script, places), folder)
     with TraceWriter(folder, "operator") as writer:
         for number, move in enumerate(plan.moves):
             applied = msgspec.structs.replace(move, id=f"{move.id}-17")

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from gravitate.config import network
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
+from gravitate.config.plan import Plan
 from gravitate.config.script import Publication, Script, ScriptClient, Subscription, payload_of
 from gravitate.model.events import Event
 from gravitate.simulate.run import run_scenario
@@ -79,8 +81,8 @@ def stock_world(seed: int, brokers: int = 9, quotes: int = 150, every_s: float =
     )
 
 
-def with_publishers_at(script: Script, places: Mapping[str, str]) -> Script:
-    """The same script with some publishers elsewhere from the start."""
+def with_clients_at(script: Script, places: Mapping[str, str]) -> Script:
+    """The same script with some clients elsewhere from the start."""
     clients = tuple(
         msgspec.structs.replace(client, broker=places.get(client.id, client.broker))
         for client in script.clients
@@ -95,3 +97,15 @@ def record(script: Script, folder: Path) -> Recorded:
     assert result.is_sound()
     RunManifest(network.render(script.network), "virtual", scenario=script.name).save(folder)
     return Recorded(folder, result.metrics)
+
+
+def assert_is_as_recorded(plan: Plan) -> None:
+    """What the model has of things as they are is what the run measured."""
+    for metric, value in plan.before.items():
+        known = plan.recorded[metric]
+        if known is None:
+            assert value is None, metric
+        else:
+            # Percentiles come from classes 2 % wide.
+            close = 0.02 if metric.startswith("delay_ms_p") else 1e-9
+            assert value == pytest.approx(known, rel=close, abs=1e-9), metric

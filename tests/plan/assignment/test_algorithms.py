@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from tests.plan.assignment.problems import drawn, problems
 
 from gravitate.errors import InputError
 from gravitate.plan.assignment.algorithms import ALGORITHMS, solve
+from gravitate.plan.assignment.balance import best_load_factor
 from gravitate.plan.assignment.problem import Problem
 from gravitate.plan.assignment.solution import measures, violations
 
@@ -20,19 +21,31 @@ IGNORED = {
     "Balance": {"load", "balance"},
 }
 """What an algorithm does not look at, or cannot always hold."""
+THOROUGH = ("SLP1", "SLP", "best")
+"""Those that hold every bound that can be held."""
 
 
 @given(problems())
 def test_whatever_is_broken_is_what_an_algorithm_ignores(problem: Problem) -> None:
-    assert set(IGNORED) == set(ALGORITHMS)
+    assert {*IGNORED, *THOROUGH} == set(ALGORITHMS)
     for name, ignored in IGNORED.items():
         found = violations(problem, solve(name, problem, 1))
         assert {violation.kind for violation in found} <= ignored
 
 
+@settings(max_examples=12)
+@given(problems())
+def test_thorough_ones_hold_what_can_be_held(problem: Problem) -> None:
+    can_be_held = len(problem) == 0 or best_load_factor(problem) <= problem.beta_max
+    accepted = {"balance"} if can_be_held else {"balance", "load"}
+    for name in THOROUGH:
+        found = violations(problem, solve(name, problem, 1))
+        assert {violation.kind for violation in found} <= accepted, name
+
+
 def test_those_that_ignore_interests_cost_more() -> None:
     problem = drawn(6)
-    cost = {name: measures(problem, solve(name, problem)).bandwidth for name in ALGORITHMS}
+    cost = {name: measures(problem, solve(name, problem)).bandwidth for name in IGNORED}
     assert max(cost["Gr"], cost["Gr*"]) < min(cost["Closest"], cost["Closest-b"], cost["Balance"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.plan.assignment.problems import drawn
 
 from gravitate.plan.assignment import lp
 from gravitate.plan.assignment.incidence import Incidence, Sample, incidence_of
@@ -13,8 +14,6 @@ from gravitate.plan.assignment.lp import LpParameters, relax
 from gravitate.plan.assignment.problem import PUBLISHER, Floats, Problem, candidate_lists
 from gravitate.plan.assignment.rectangles import candidate_rectangles
 from gravitate.plan.assignment.rounding import RoundingParameters, rounded
-
-from .problems import drawn
 
 PRECISE = LpParameters(precision=1e-4)
 
@@ -92,9 +91,7 @@ def test_options_serve_whom_a_rectangle_holds_and_a_child_may_have() -> None:
     # A rectangle that is no option has a smaller one with the same subscribers.
     for child in range(len(level)):
         own = np.flatnonzero([child in some for some in children])
-        held = {
-            tuple(own[_held(box, sample.interests[own])].tolist()): None for box in rectangles
-        }
+        held = {tuple(own[_held(box, sample.interests[own])].tolist()): None for box in rectangles}
         assert (incidence.child == child).sum() == len(held.keys() - {()})
 
 

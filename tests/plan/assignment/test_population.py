@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.plan.assignment.problems import drawn, problems
 
 from gravitate.plan.assignment.balance import balanced
 from gravitate.plan.assignment.greedy import gr_star
@@ -12,8 +13,6 @@ from gravitate.plan.assignment.level import ELSEWHERE, flat, level_of
 from gravitate.plan.assignment.population import BLOCK, ArrayPopulation, blocks_of
 from gravitate.plan.assignment.problem import PUBLISHER, Floats, Problem, candidate_lists, leaf_bits
 from gravitate.plan.assignment.solution import Filters, filters_of
-
-from .problems import drawn, problems
 
 NOTHING_SHORT = np.empty((0, 1), dtype=np.uint64)
 
@@ -36,7 +35,7 @@ def holds(boxes: Floats, interest: Floats) -> bool:
 
 
 @given(problems(subscribers_max=8), st.sampled_from((0.0, 0.4, 0.7, 1.0)))
-def test_coverage_and_places_are_what_they_say(problem: Problem, share: float) -> None:
+def test_coverage_and_choices_are_what_they_say(problem: Problem, share: float) -> None:
     if len(problem) == 0:
         return
     level, filters = flat(problem.network), tight(problem, share)
@@ -48,10 +47,10 @@ def test_coverage_and_places_are_what_they_say(problem: Problem, share: float) -
     ]
     uncovered = sum(not leaves for leaves in covering)
     assert population.coverage(level, filters).uncovered_count == uncovered
-    places = population.places(level, filters, NOTHING_SHORT)
-    assert places.uncovered == uncovered
-    assert places.sizes.sum() == len(problem)
-    found = [set(row) for row in candidate_lists(places.masks, len(level))]
+    choices = population.choices(level, filters, NOTHING_SHORT)
+    assert choices.uncovered == uncovered
+    assert choices.sizes.sum() == len(problem)
+    found = [set(row) for row in candidate_lists(choices.masks, len(level))]
     for own, all_own in zip(covering, candidates, strict=True):
         if own:
             assert set(own) in found
@@ -76,7 +75,8 @@ def test_who_is_not_covered_is_drawn_more_often() -> None:
     candidates = candidate_lists(problem.reach.candidates, len(level))
     for subscriber in {*before.number.tolist(), *after.number.tolist()}:
         is_covered[subscriber] = any(
-            holds(filters.of(leaf), problem.interests[subscriber]) for leaf in candidates[subscriber]
+            holds(filters.of(leaf), problem.interests[subscriber])
+            for leaf in candidates[subscriber]
         )
     assert is_covered[after.number].mean() < is_covered[before.number].mean()
     population.forget_weights()
@@ -104,9 +104,9 @@ def test_an_assignment_is_as_the_spread_says_over_all_blocks() -> None:
     level, filters = flat(problem.network), tight(problem, 1.0)
     population = population_of(problem)
     assert len(population) == count
-    places = population.places(level, filters, NOTHING_SHORT)
-    spread = balanced(places.masks, places.sizes, problem.network.capacity, at_least=1.5)
-    leaf = population.assign(level, filters, NOTHING_SHORT, places, spread)
+    choices = population.choices(level, filters, NOTHING_SHORT)
+    spread = balanced(choices.masks, choices.sizes, problem.network.capacity, at_least=1.5)
+    leaf = population.assign(level, filters, NOTHING_SHORT, choices, spread)
     wanted = np.bincount(spread.leaf, spread.carried, len(level))
     np.testing.assert_array_equal(np.bincount(leaf, minlength=len(level)), wanted)
     bits = (problem.reach.candidates[:, 0] >> leaf.astype(np.uint64)) & np.uint64(1)
@@ -119,8 +119,8 @@ def test_those_who_have_only_leaves_that_are_too_few_get_another_child() -> None
     population = population_of(problem)
     is_short = np.arange(len(level)) < 5
     short = leaf_bits(is_short)[None]
-    places = population.places(level, filters, short)
-    plain = population.places(level, filters, NOTHING_SHORT)
+    choices = population.choices(level, filters, short)
+    plain = population.choices(level, filters, NOTHING_SHORT)
     only_short = sum(
         size
         for leaves, size in zip(candidate_lists(plain.masks, 10), plain.sizes, strict=True)
@@ -128,12 +128,10 @@ def test_those_who_have_only_leaves_that_are_too_few_get_another_child() -> None
     )
     left = sum(
         size
-        for leaves, size in zip(candidate_lists(places.masks, 10), places.sizes, strict=True)
+        for leaves, size in zip(candidate_lists(choices.masks, 10), choices.sizes, strict=True)
         if all(is_short[leaves])
     )
-    stuck = sum(
-        all(is_short[own]) for own in candidate_lists(problem.reach.candidates, len(level))
-    )
+    stuck = sum(all(is_short[own]) for own in candidate_lists(problem.reach.candidates, len(level)))
     assert left == stuck < only_short
 
 

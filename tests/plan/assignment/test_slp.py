@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from tests.plan.assignment.hard_for_greedy import trap
+from tests.plan.assignment.problems import drawn
 
 from gravitate.plan.assignment.balance import best_load_factor
 from gravitate.plan.assignment.filter_assign import FilterAssignParameters
@@ -13,9 +15,6 @@ from gravitate.plan.assignment.problem import Problem
 from gravitate.plan.assignment.searching import SearchParameters
 from gravitate.plan.assignment.slp import Planned, SlpParameters, slp, slp1
 from gravitate.plan.assignment.solution import measures, violations
-
-from .hard_for_greedy import trap
-from .problems import drawn
 
 QUICK = FilterAssignParameters(
     certificate_size=32,

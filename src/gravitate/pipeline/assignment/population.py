@@ -29,10 +29,11 @@ from gravitate.plan.assignment.balance import Spread
 from gravitate.plan.assignment.level import Level
 from gravitate.plan.assignment.population import (
     Block,
+    Choices,
     Coverage,
     Doublings,
     Drawn,
-    Places,
+    choices_together,
     coverage_of,
     coverage_together,
     doubled,
@@ -40,7 +41,6 @@ from gravitate.plan.assignment.population import (
     first_drawn,
     groups_of,
     leaves_in_turn,
-    places_together,
     positions,
 )
 from gravitate.plan.assignment.problem import Ints, Longs, Words
@@ -70,7 +70,7 @@ class FramePopulation:
         self._shape = shape
         self._seed = seed
         self._in_blocks: list[tuple[int, Words, Longs]] = []
-        """Of the last `places`: block, masks and sizes."""
+        """Of the last `choices`: block, masks and sizes."""
 
     def __enter__(self) -> FramePopulation:
         return self
@@ -108,22 +108,22 @@ class FramePopulation:
             self._frame.unpersist()
             self._frame = self._start
 
-    def places(self, level: Level, filters: Filters, short: Words) -> Places:
-        answer = functools.partial(_places, level, filters, short)
+    def choices(self, level: Level, filters: Filters, short: Words) -> Choices:
+        answer = functools.partial(_choices, level, filters, short)
         found = sorted(self._asked(answer, list_of), key=lambda part: part[0])
         self._in_blocks = [(number, masks, sizes) for number, masks, sizes, _ in found]
-        return places_together([part[1:] for part in found])
+        return choices_together([part[1:] for part in found])
 
     def assign(
-        self, level: Level, filters: Filters, short: Words, places: Places, spread: Spread
+        self, level: Level, filters: Filters, short: Words, choices: Choices, spread: Spread
     ) -> Ints:
         before: dict[int, tuple[Longs, Longs]] = {}
-        taken = np.zeros(len(places.sizes), dtype=np.int64)
+        taken = np.zeros(len(choices.sizes), dtype=np.int64)
         for number, masks, sizes in self._in_blocks:
-            group = positions(places.masks, masks)
+            group = positions(choices.masks, masks)
             before[number] = group, taken[group]
             taken[group] += sizes
-        answer = functools.partial(_leaves, level, filters, short, places, spread, before)
+        answer = functools.partial(_leaves, level, filters, short, choices, spread, before)
         parts = sorted(self._asked(answer, list_of), key=lambda part: part[0])
         return np.concatenate([leaf for _, leaf in parts])
 
@@ -193,7 +193,7 @@ def _coverages(answers: list[Coverage]) -> list[Coverage]:
     return [coverage_together(answers)]
 
 
-def _places(
+def _choices(
     level: Level, filters: Filters, short: Words, block: Block, doublings: Doublings
 ) -> tuple[int, Words, Longs, int]:
     groups, uncovered = groups_of(block, level, filters, short)
@@ -204,14 +204,14 @@ def _leaves(
     level: Level,
     filters: Filters,
     short: Words,
-    places: Places,
+    choices: Choices,
     spread: Spread,
     before: dict[int, tuple[Longs, Longs]],
     block: Block,
     doublings: Doublings,
 ) -> tuple[int, Ints]:
     groups, _ = groups_of(block, level, filters, short)
-    taken = np.zeros(len(places.sizes), dtype=np.int64)
+    taken = np.zeros(len(choices.sizes), dtype=np.int64)
     group, count = before[block.number]
     taken[group] = count
-    return block.number, leaves_in_turn(groups, places, spread, taken)
+    return block.number, leaves_in_turn(groups, choices, spread, taken)

@@ -112,7 +112,7 @@ def slp1_on_spark(
     network = crowd.network
     with FramePopulation(crowd.blocks, crowd.shape, seed) as population:
         decision = decide(flat(network), population, crowd.capacity(bounds), seed, "", how.filters)
-    preliminary = flat_filters(network, decision)
+    preliminary = flat_filters(network, decision, crowd.shape.axes)
     solution = adjusted_on_spark(crowd, decision.leaf, preliminary, seed, how)
     return Planned(solution, decision.assigned.yardstick, decision.assigned.solves)
 

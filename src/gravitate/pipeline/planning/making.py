@@ -16,9 +16,10 @@ import msgspec
 from pyspark.sql import functions as F
 
 from gravitate.config import network as network_file
+from gravitate.config.network import Network
 from gravitate.config.plan import Plan, plan_of
 from gravitate.pipeline.measured import evaluate_run
-from gravitate.pipeline.metrics import Terms
+from gravitate.pipeline.metrics import Evaluation, Terms
 from gravitate.pipeline.planning.prediction import Frame, predicted
 from gravitate.pipeline.planning.publishers import Mechanism, Overlay, choices, moves_of
 from gravitate.pipeline.planning.recorded import recorded
@@ -50,43 +51,65 @@ def plan_from_store(
     tell: Tell = lambda sentence: None,
 ) -> Plan:
     """The same from tables that are complete."""
-    terms = terms or Terms()
-    manifest = store.manifest()
-    network = network_file.loads(manifest.network, "the network of the run")
-    overlay = Overlay.of(network, terms.service, link_latencies(store.derived(spark, "link_load")))
-    tell(f"reading what {name} measured")
-    measured = evaluate_run(spark, store, name=name, terms=terms)
+    run = Run.read(spark, store, name, terms, tell)
     rows = recorded(store.traces(spark, "publications"), store.derived(spark, "publisher_profiles"))
     tell("choosing a broker for every publisher")
-    better = choices(rows, overlay, mechanism).where("target <> source").collect()
-    moves = moves_of(better, overlay, mechanism)
+    better = choices(rows, run.overlay, mechanism).where("target <> source").collect()
+    moves = moves_of(better, run.overlay, mechanism)
     tell(f"predicting what {len(moves)} moves change")
     before, after = predicted(
         rows,
         spark.createDataFrame(
             [(move.publisher, move.target) for move in moves], "publisher string, target string"
         ),
-        network,
-        overlay,
-        Frame(
+        run.network,
+        run.overlay,
+        run.frame,
+        cost=sum(move.why.cost for move in moves),
+    )
+    return plan_of(
+        kind="publishers",
+        run=name,
+        network=run.network,
+        parameters=mechanism.parameters() | run.parameters(),
+        moves=moves,
+        recorded=run.measured.metrics(),
+        before=before.metrics(),
+        after=after.metrics(),
+    )
+
+
+class Run(msgspec.Struct, frozen=True, eq=False):
+    """What every plan from a run needs."""
+
+    network: Network
+    overlay: Overlay
+    """With the latencies of links that were measured."""
+    measured: Evaluation
+    frame: Frame
+
+    @classmethod
+    def read(cls, spark: Any, store: Store, name: str, terms: Terms | None, tell: Tell) -> Run:
+        """From the tables of a store that are complete."""
+        terms = terms or Terms()
+        manifest = store.manifest()
+        network = network_file.loads(manifest.network, "the network of the run")
+        latency_s = link_latencies(store.derived(spark, "link_load"))
+        overlay = Overlay.of(network, terms.service, latency_s)
+        tell(f"reading what {name} measured")
+        measured = evaluate_run(spark, store, name=name, terms=terms)
+        frame = Frame(
             duration_s=measured.duration_s,
             sampling_rate=manifest.sampling_rate,
             subscribers={b.broker: b.subscribers or 0 for b in measured.brokers},
             terms=terms,
-        ),
-        cost=sum(move.why.cost for move in moves),
-    )
-    service_ms = terms.service_ms
-    return plan_of(
-        kind="publishers",
-        run=name,
-        network=network,
-        parameters=mechanism.parameters() | ({"service_ms": service_ms} if service_ms else {}),
-        moves=moves,
-        recorded=measured.metrics(),
-        before=before.metrics(),
-        after=after.metrics(),
-    )
+        )
+        return cls(network, overlay, measured, frame)
+
+    def parameters(self) -> dict[str, str | float]:
+        """What a plan tells about how figures were weighed."""
+        service_ms = self.frame.terms.service_ms
+        return {"service_ms": service_ms} if service_ms else {}
 
 
 def link_latencies(link_load: Any) -> dict[frozenset[str], float]:

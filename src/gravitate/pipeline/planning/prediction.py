@@ -31,11 +31,10 @@ from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import Audience, Longs, by_publisher, whole_publishers
 from gravitate.pipeline.schemas import BITS_PER_WORD
-from gravitate.pipeline.totals import DELAY_MAX, SCHEMA, Totals
+from gravitate.pipeline.totals import DELAY_MAX, STATE_SCHEMA, Totals
 from gravitate.plan.flow import Flows, flow, flows_of
 
 STATES: Final = ("before", "after")
-_SCHEMA: Final = f"state string, {SCHEMA}"
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     sampling_rate: float = 1.0
     subscribers: Mapping[str, int] | None = None
-    """By broker; publishers that move change none of them."""
+    """By broker."""
     terms: Terms = Terms()
 
 
@@ -55,24 +54,32 @@ def predicted(
     go, for the traffic in `recorded` rows; `cost` is that of moving."""
     totals = totals_of(rows, moved, overlay, network.forwarding)
     before, after = (
-        assessed(
-            state,
-            network,
-            _carried(totals[state], network, overlay, frame, spent),
-            frame.terms,
-        )
+        evaluated(state, totals[state], network, overlay, frame, spent)
         for state, spent in zip(STATES, (0.0, cost), strict=True)
     )
     return before, after
 
 
+def evaluated(
+    name: str, totals: Totals, network: Network, overlay: Overlay, frame: Frame, cost: float = 0.0
+) -> Evaluation:
+    """Every metric of what flows amount to; `cost` is that of moving."""
+    carried = _carried(totals, network, overlay, frame, cost)
+    return assessed(name, network, carried, frame.terms)
+
+
 def totals_of(rows: Any, moved: Any, overlay: Overlay, forwarding: str = "S0") -> dict[str, Totals]:
     """What the flows amount to in each state; collects values of the size of the network."""
     goes = rows.join(F.broadcast(moved.select("publisher", "target")), "publisher", "left")
+    task = functools.partial(_task, overlay, forwarding)
+    found = by_publisher(goes).mapInArrow(task, STATE_SCHEMA)
+    return collected(found, STATES, len(overlay.brokers))
+
+
+def collected(rows: Any, states: tuple[str, ...], brokers: int) -> dict[str, Totals]:
+    """Rows of `STATE_SCHEMA` from tasks, added up for each state."""
     summed = (
-        by_publisher(goes)
-        .mapInArrow(functools.partial(_task, overlay, forwarding), _SCHEMA)
-        .groupBy("state", "part", "position")
+        rows.groupBy("state", "part", "position")
         .agg(
             F.when(F.col("part") == DELAY_MAX, F.max("value"))
             .otherwise(F.sum("value"))
@@ -80,10 +87,9 @@ def totals_of(rows: Any, moved: Any, overlay: Overlay, forwarding: str = "S0") -
         )
         .collect()
     )
-    count = len(overlay.brokers)
     return {
-        state: Totals.of(count, ((row[1], row[2], row[3]) for row in summed if row[0] == state))
-        for state in STATES
+        state: Totals.of(brokers, ((row[1], row[2], row[3]) for row in summed if row[0] == state))
+        for state in states
     }
 
 
@@ -98,6 +104,11 @@ def _task(
         for state, source in sources.items():
             placed = msgspec.structs.replace(flows, source=source[owner].astype(np.int32))
             totals[state].add(placed, *flow(overlay.tree, placed, forwarding))
+    yield from state_rows(totals)
+
+
+def state_rows(totals: Mapping[str, Totals]) -> Iterator[pa.RecordBatch]:
+    """What a task found for each state, as rows of `STATE_SCHEMA`."""
     for state, total in totals.items():
         part = total.rows()
         yield pa.RecordBatch.from_arrays(

@@ -128,12 +128,12 @@ class Audience(msgspec.Struct, frozen=True, eq=False):
         order = np.lexsort((word, owner))
         return cls(
             publishers=first.column("publisher").to_pylist(),
-            source=_positions(first, "source", known),
+            source=positions(first, "source", known),
             published=_longs(first, "published").astype(np.float64),
             size_bytes=first.column("size_bytes").to_numpy().astype(np.float64),
             owner=owner[order],
             word=word[order],
-            broker=_positions(heard, "broker", known)[order],
+            broker=positions(heard, "broker", known)[order],
             bits=_longs(heard, "bits").view(np.uint64)[order],
             deliveries=_longs(heard, "deliveries").astype(np.float64)[order],
         )
@@ -162,7 +162,8 @@ def _longs(rows: pa.Table, column: str) -> Longs:
     return np.ascontiguousarray(rows.column(column).to_numpy(), dtype=np.int64)
 
 
-def _positions(rows: pa.Table, column: str, known: pa.Array) -> Longs:
+def positions(rows: pa.Table, column: str, known: pa.Array) -> Longs:
+    """The brokers of a column by their place among those that are known."""
     names = rows.column(column).combine_chunks()
     found = pc.index_in(names, value_set=known)
     if found.null_count:

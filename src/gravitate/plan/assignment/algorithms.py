@@ -12,13 +12,36 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from gravitate.errors import InputError
 from gravitate.plan.assignment import greedy, slp
 from gravitate.plan.assignment.balance import balance
 from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.solution import Solution
+from gravitate.plan.assignment.searching import improved
+from gravitate.plan.assignment.solution import Solution, rank
 
 Algorithm = Callable[[Problem, int], Solution]
+
+
+def best(problem: Problem, seed: int = 0) -> slp.Planned:
+    """The local search from the better of Gr* and SLP, or SLP1 where there is one level."""
+    is_flat = len(problem.network.leaves) == len(problem.network)
+    planned = (slp.slp1 if is_flat else slp.slp)(problem, seed)
+    starts = (planned.solution, greedy.gr_star(problem, seed))
+    start = min(starts, key=lambda one: rank(problem, one))
+    return msgspec.structs.replace(planned, solution=improved(problem, start, seed))
+
+
+PROGRAMS: Final = MappingProxyType[str, Callable[[Problem, int], slp.Planned]](
+    {"SLP1": slp.slp1, "SLP": slp.slp, "best": best}
+)
+"""Those that solve linear programs, and have a yardstick therefore."""
+
+
+def _solution_of(algorithm: Callable[[Problem, int], slp.Planned]) -> Algorithm:
+    return lambda problem, seed: algorithm(problem, seed).solution
+
 
 ALGORITHMS: Final = MappingProxyType[str, Algorithm](
     {
@@ -28,15 +51,24 @@ ALGORITHMS: Final = MappingProxyType[str, Algorithm](
         "Closest-b": greedy.closest_without_balance,
         "Closest": greedy.closest,
         "Balance": balance,
-        "SLP1": lambda problem, seed: slp.slp1(problem, seed).solution,
-        "SLP": lambda problem, seed: slp.slp(problem, seed).solution,
+        **{name: _solution_of(algorithm) for name, algorithm in PROGRAMS.items()},
     }
 )
 
 
 def solve(name: str, problem: Problem, seed: int = 0) -> Solution:
     """What the named algorithm makes of a problem."""
+    return solve_with_yardstick(name, problem, seed)[0]
+
+
+def solve_with_yardstick(
+    name: str, problem: Problem, seed: int = 0
+) -> tuple[Solution, float | None]:
+    """The same, with the value of the linear programs where there are any."""
+    if name in PROGRAMS:
+        planned = PROGRAMS[name](problem, seed)
+        return planned.solution, planned.yardstick
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:
         raise InputError(f"algorithm {name!r} is not known: write one of {', '.join(ALGORITHMS)}")
-    return algorithm(problem, seed)
+    return algorithm(problem, seed), None

@@ -12,7 +12,7 @@ Deviations:
 
 - a stage has `solves_per_stage` programs at most, not `4 g ln(|S| / g)` of them, and there are
   `stages` of them. Filters that leave out at most `leftover_max` of all count as covering: the
-  rest is served where filters have to grow least (`population.Population.places`). When no filters
+  rest is served where filters have to grow least (`population.Population.choices`). When no filters
   do, those that leave out the fewest are taken;
 - an iteration that is not valid (more than 1/8 of the weight uncovered) counts as a program;
 - rectangles are chosen with a larger uniform sample at hand (`rounding`), which is drawn once, and

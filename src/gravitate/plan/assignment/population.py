@@ -85,7 +85,7 @@ class Coverage(msgspec.Struct, frozen=True, eq=False):
         return float((self.uncovered * powers).sum() / (self.everybody * powers).sum())
 
 
-class Places(msgspec.Struct, frozen=True, eq=False):
+class Choices(msgspec.Struct, frozen=True, eq=False):
     """How many of a population could be served by which leaves."""
 
     masks: Words
@@ -110,12 +110,12 @@ class Population(Protocol):
 
     def forget_weights(self) -> None: ...
 
-    def places(self, level: Level, filters: Filters, short: Words) -> Places:
+    def choices(self, level: Level, filters: Filters, short: Words) -> Choices:
         """See `population_kernels.covering_leaves`."""
         ...
 
     def assign(
-        self, level: Level, filters: Filters, short: Words, places: Places, spread: Spread
+        self, level: Level, filters: Filters, short: Words, choices: Choices, spread: Spread
     ) -> Ints:
         """A leaf for each subscriber, as `spread` says; those of a group in their order."""
         ...
@@ -205,12 +205,12 @@ def coverage_together(parts: Iterable[Coverage]) -> Coverage:
     return Coverage(np.sum(everybody, axis=0), np.sum(uncovered, axis=0))
 
 
-def places_together(parts: Sequence[tuple[Words, Longs, int]]) -> Places:
-    """Places from the masks, sizes and uncovered of blocks."""
+def choices_together(parts: Sequence[tuple[Words, Longs, int]]) -> Choices:
+    """Choices from the masks, sizes and uncovered of blocks."""
     groups = grouped(np.concatenate([part[0] for part in parts]))
     sizes = np.zeros(len(groups.masks), dtype=np.int64)
     np.add.at(sizes, groups.group, np.concatenate([part[1] for part in parts]))
-    return Places(groups.masks, sizes, sum(part[2] for part in parts))
+    return Choices(groups.masks, sizes, sum(part[2] for part in parts))
 
 
 # --- in memory ------------------------------------------------------------------------------------
@@ -251,30 +251,30 @@ class ArrayPopulation:
     def forget_weights(self) -> None:
         self._doublings = [np.zeros(len(block), dtype=np.uint8) for block in self._blocks]
 
-    def places(self, level: Level, filters: Filters, short: Words) -> Places:
+    def choices(self, level: Level, filters: Filters, short: Words) -> Choices:
         parts = []
         for block in self._blocks:
             groups, uncovered = groups_of(block, level, filters, short)
             parts.append((groups.masks, groups.sizes, uncovered))
-        return places_together(parts)
+        return choices_together(parts)
 
     def assign(
-        self, level: Level, filters: Filters, short: Words, places: Places, spread: Spread
+        self, level: Level, filters: Filters, short: Words, choices: Choices, spread: Spread
     ) -> Ints:
         found = []
-        taken = np.zeros(len(places.sizes), dtype=np.int64)
+        taken = np.zeros(len(choices.sizes), dtype=np.int64)
         for block in self._blocks:
             groups, _ = groups_of(block, level, filters, short)
-            found.append(leaves_in_turn(groups, places, spread, taken))
+            found.append(leaves_in_turn(groups, choices, spread, taken))
         return np.concatenate(found)
 
 
-def leaves_in_turn(groups: Groups, places: Places, spread: Spread, taken: Longs) -> Ints:
+def leaves_in_turn(groups: Groups, choices: Choices, spread: Spread, taken: Longs) -> Ints:
     """A leaf for each subscriber of a block. `taken` says how many of each group came in blocks
     before, and is carried on."""
-    which = positions(places.masks, groups.masks)
+    which = positions(choices.masks, groups.masks)
     ends = np.cumsum(spread.carried)
-    first_edge = np.searchsorted(spread.group, np.arange(len(places.sizes)))
+    first_edge = np.searchsorted(spread.group, np.arange(len(choices.sizes)))
     before = np.concatenate([[0], ends])[first_edge]
     order = np.argsort(groups.group, kind="stable")
     starts = np.cumsum(groups.sizes) - groups.sizes

@@ -80,6 +80,15 @@ class Reach(msgspec.Struct, frozen=True, eq=False):
     """(subscribers, words); bit k stands for leaf k."""
 
 
+class Places(msgspec.Struct, frozen=True, eq=False):
+    """Where subscribers are, by number, when latencies are known and not distances of points."""
+
+    place: Ints
+    """Of each subscriber."""
+    leaf_ms: Floats
+    """(places, leaves): latency between a place and a leaf."""
+
+
 class Problem(msgspec.Struct, frozen=True, eq=False):
     """What is asked of an assignment."""
 
@@ -95,9 +104,19 @@ class Problem(msgspec.Struct, frozen=True, eq=False):
     """The wanted bound on the load balance factor."""
     beta_max: float
     """The bound that must hold."""
+    places: Places | None = None
+    """None: a subscriber is as far from a leaf as its location is."""
+    slack_ms: float = 0.0
+    """So much longer than the shortest way is never too far, whatever `delay_max` says."""
 
     def __len__(self) -> int:
         return len(self.locations)
+
+    @property
+    def bound_ms(self) -> Floats:
+        """The latency that each subscriber may have."""
+        shortest_ms = self.reach.shortest_ms
+        return np.maximum(shortest_ms * (1.0 + self.delay_max), shortest_ms + self.slack_ms)
 
     @property
     def dimensions(self) -> int:
@@ -205,6 +224,9 @@ def reach_of(network: Network, locations: ArrayLike, delay_max: ArrayLike) -> Re
 def latencies_ms(problem: Problem, leaf: Ints) -> Floats:
     """The latency of each subscriber through the leaf that is named for it."""
     network = problem.network
+    if problem.places is not None:
+        near_ms: Floats = problem.places.leaf_ms[problem.places.place, leaf]
+        return network.leaf_ms[leaf] + near_ms
     hops = problem.locations - network.points[network.leaves[leaf]]
     found: Floats = network.leaf_ms[leaf] + np.sqrt(np.einsum("ij,ij->i", hops, hops))
     return found
@@ -223,12 +245,16 @@ def leaf_bits(is_in: NDArray[np.bool_]) -> Words:
     return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
 
 
+def candidate_table(candidates: Words, leaves: int) -> NDArray[np.bool_]:
+    """Candidates as (subscribers, leaves), a byte each."""
+    octets = np.ascontiguousarray(candidates).astype("<u8", copy=False).view(np.uint8)
+    bits = np.unpackbits(octets, axis=1, bitorder="little")[:, :leaves]
+    return bits.view(np.bool_)
+
+
 def candidate_lists(candidates: Words, leaves: int) -> list[list[int]]:
     """Candidates as lists of leaves: for reading, not for millions."""
-    shifts = np.arange(64, dtype=np.uint64)
-    bits = (candidates[:, :, None] >> shifts) & np.uint64(1)
-    rows = bits.reshape(len(candidates), candidates.shape[1] * 64)[:, :leaves]
-    return [np.flatnonzero(row).tolist() for row in rows]
+    return [np.flatnonzero(row).tolist() for row in candidate_table(candidates, leaves)]
 
 
 def _floats(name: str, values: ArrayLike, axes: int) -> Floats:

@@ -39,8 +39,7 @@ from gravitate.plan.assignment.solution import (
     Solution,
     load_factors,
     loads_of,
-    measures,
-    violations,
+    rank,
 )
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -86,7 +85,7 @@ def improved(
         return solution
     slots = _within_bounds(problem, solution, seed)
     found = _finished(problem, _searched(slots, seed, parameters), seed)
-    return solution if _rank(problem, solution) <= _rank(problem, found) else found
+    return solution if rank(problem, solution) <= rank(problem, found) else found
 
 
 def _within_bounds(problem: Problem, solution: Solution, seed: int) -> Slots:
@@ -134,13 +133,6 @@ def _finished(problem: Problem, solution: Solution, seed: int) -> Solution:
     other = adjusted(problem, solution.leaf, solution.filters, seed)
     choices = (solution, other)
     return min(choices, key=lambda choice: float(choice.filters.volumes().sum()))
-
-
-def _rank(problem: Problem, solution: Solution) -> tuple[int, int, float]:
-    """Less is better: broken filters and latencies, load beyond what is allowed, bandwidth."""
-    broken = sum(v.is_hard and v.kind != "load" for v in violations(problem, solution))
-    over = loads_of(problem.network, solution.leaf) - problem.leaf_capacities(problem.beta_max)
-    return broken, int(np.maximum(over, 0).sum()), measures(problem, solution).bandwidth
 
 
 def shares_of(parameters: SearchParameters) -> Floats:

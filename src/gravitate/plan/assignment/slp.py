@@ -91,7 +91,7 @@ def slp1(problem: Problem, seed: int = 0, parameters: SlpParameters = DEFAULTS) 
         "",
         parameters.filters,
     )
-    filters = flat_filters(problem.network, decision)
+    filters = flat_filters(problem.network, decision, problem.dimensions)
     solution = adjusted(problem, decision.leaf, filters, seed, parameters.adjust)
     return Planned(solution, decision.assigned.yardstick, decision.assigned.solves)
 
@@ -159,9 +159,8 @@ def level_filters(level: Level, decision: Decision) -> dict[int, Floats]:
     return {broker: found.of(child) for child, broker in enumerate(level.brokers.tolist())}
 
 
-def flat_filters(network: Network, decision: Decision) -> Filters:
+def flat_filters(network: Network, decision: Decision, dimensions: int) -> Filters:
     """The preliminary filters of all brokers, where all leaves were one level."""
-    dimensions = decision.assigned.filters.boxes.shape[2]
     return tree_filters(network, [level_filters(flat(network), decision)], dimensions)
 
 
@@ -193,14 +192,17 @@ def decide(
     parameters: FilterAssignParameters,
 ) -> Decision:
     """Filters for the children of a level, and a leaf for everybody."""
+    if len(population) == 0:
+        nothing = Filters(np.empty((0, 2, 0)), np.zeros(len(level) + 1, dtype=np.int64))
+        return Decision(np.empty(0, dtype=np.int32), Assigned(nothing, 0, 0.0, 0))
     assigned = assign_filters(level, population, capacity, seed, about, parameters)
     short = np.empty((0, len(level.leaves_mask())), dtype=np.uint64)
     while True:
-        places = population.places(level, assigned.filters, short)
+        choices = population.choices(level, assigned.filters, short)
         is_last = len(short) == len(level.child)
         spread = balanced(
-            places.masks,
-            places.sizes,
+            choices.masks,
+            choices.sizes,
             capacity.fair,
             at_least=capacity.beta,
             at_most=np.inf if is_last else capacity.beta_max,
@@ -209,4 +211,4 @@ def decide(
         if not spread.short.any():
             break
         short = np.vstack([short, leaf_bits(spread.short)])
-    return Decision(population.assign(level, assigned.filters, short, places, spread), assigned)
+    return Decision(population.assign(level, assigned.filters, short, choices, spread), assigned)

@@ -147,6 +147,13 @@ def violations(problem: Problem, solution: Solution) -> list[Violation]:
     ]
 
 
+def rank(problem: Problem, solution: Solution) -> tuple[int, int, float]:
+    """Less is better: broken filters and latencies, load beyond what is allowed, bandwidth."""
+    broken = sum(v.is_hard and v.kind != "load" for v in violations(problem, solution))
+    over = loads_of(problem.network, solution.leaf) - problem.leaf_capacities(problem.beta_max)
+    return broken, int(np.maximum(over, 0).sum()), measures(problem, solution).bandwidth
+
+
 def _complexity(problem: Problem, solution: Solution) -> list[Violation]:
     sizes = np.diff(solution.filters.first)
     allowed = problem.network.complexity
@@ -202,7 +209,7 @@ def _interests(problem: Problem, solution: Solution) -> list[Violation]:
 
 
 def _latency(problem: Problem, solution: Solution) -> list[Violation]:
-    bound_ms = problem.reach.shortest_ms * (1.0 + problem.delay_max)
+    bound_ms = problem.bound_ms
     latency_ms = latencies_ms(problem, solution.leaf)
     found = []
     is_late = latency_ms > bound_ms * (1.0 + _ROUNDING) + _ROUNDING

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gravitate.broker.effects import OVERLOADED, STOPPING, TAKEN_OVER
+from gravitate.broker.effects import NOT_HERE, OVERLOADED, STOPPING, TAKEN_OVER
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.encoder import encode
 from gravitate.wire.mqtt.packets import Connack, Disconnect, Suback
@@ -20,6 +20,7 @@ _CLOSE_CODES: Final = {
     TAKEN_OVER: ReasonCode.SESSION_TAKEN_OVER,
     OVERLOADED: ReasonCode.QUOTA_EXCEEDED,
     STOPPING: ReasonCode.SERVER_SHUTTING_DOWN,
+    NOT_HERE: ReasonCode.USE_ANOTHER_SERVER,
 }
 
 

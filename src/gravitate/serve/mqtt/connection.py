@@ -26,6 +26,7 @@ from gravitate.broker.inputs import (
     ClientConnected,
     ClientDisconnected,
     ClientPublished,
+    Continues,
     Input,
 )
 from gravitate.config.network import EVERY_HOST
@@ -189,6 +190,7 @@ class Connection(asyncio.Protocol):
                 counts=mark is not None,
                 attachment=0 if mark is None else mark.attachment,
                 follows=mark is not None and mark.follows,
+                continues=Continues("" if mark is None else mark.continues),
             )
         )
         self._outbox.write(encode(admission.connack, admission.version))
@@ -411,7 +413,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def redirect(self, target: str, host: str, port: int) -> None:
-        """The client is to publish at broker `target`: it pauses, and is told to go or to stay."""
+        """The client is expected at broker `target`: it pauses, and is told to go or to stay."""
         server = server_reference(self._reachable(host), port)
         self._tell(control_message(REDIRECT, target=target, server=server))
 
@@ -430,7 +432,7 @@ class Connection(asyncio.Protocol):
         """The broker has ended the session; the client is expected at broker `target`."""
         server = server_reference(self._reachable(host), port)
         self._ended(f"moved to {target}")
-        self._dismiss(ReasonCode.SERVER_MOVED, f"publish at {target}", server)
+        self._dismiss(ReasonCode.SERVER_MOVED, f"expected at {target}", server)
 
     def close(self, reason: str) -> None:
         """The broker has ended the session."""

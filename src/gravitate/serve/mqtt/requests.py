@@ -10,6 +10,7 @@ from __future__ import annotations
 from gravitate.broker.inputs import (
     BrokersPinged,
     ClientAdvertised,
+    ClientArrived,
     ClientPaused,
     ClientSubscribed,
     ClientUnadvertised,
@@ -22,6 +23,7 @@ from gravitate.model.topics import topic_filter
 from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import (
     ADVERTISE,
+    ARRIVED,
     PAUSED,
     PONG,
     UNADVERTISE,
@@ -144,13 +146,15 @@ def check_offered(packet: Publish) -> None:
 
 def control_input(
     session: str, packet: Publish
-) -> ClientAdvertised | ClientUnadvertised | ClientPaused | BrokersPinged:
+) -> ClientAdvertised | ClientUnadvertised | ClientPaused | ClientArrived | BrokersPinged:
     """What a control message of a marked client asks of the broker.
 
     Raises `Refused` for a filter that does not parse, `MqttError` for a message that is no
     control message."""
     if packet.topic == PAUSED and not packet.qos:
         return ClientPaused(session)
+    if packet.topic == ARRIVED and not packet.qos:
+        return ClientArrived(session)
     if packet.topic == PONG and not packet.qos:
         pong = payload_of(packet, Pong)
         return BrokersPinged(session, pong.token, pong.round_trips_s)

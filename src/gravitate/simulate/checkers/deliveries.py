@@ -10,6 +10,9 @@ How it is kept cheap: an event that enters is matched once against all live subs
 remains is one set of numbers an event, from which deliveries strike out. Loss is read off when
 the world is quiet: whatever is still in a set and owed was lost.
 
+A subscriber that moves lives on: its session at another broker is owed what the one it left was,
+and gets it in the same order.
+
 A delivery is called for while a subscription that matches is live, and after it has ended if it
 may have waited for the client's window meanwhile. Everything here happens in the order in which
 brokers report it, counted in ticks, so that what falls on the same instant is still in order.
@@ -17,6 +20,7 @@ brokers report it, counted in ticks, so that what falls on the same instant is s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
 
 from gravitate.broker.observers import Observer
@@ -28,6 +32,13 @@ from gravitate.simulate.checkers.violations import Violations
 
 Publisher = tuple[str, int]
 """A publisher and its incarnation."""
+
+Place = tuple[str, str]
+"""A broker and a session."""
+
+OPENED, SERVED = "opened", "served"
+_KINDS = {OPENED: OPENED, "closed": OPENED, SERVED: SERVED, "left": SERVED}
+"""States that observers are told, by how the session began that they are about."""
 
 NEVER = float("inf")
 EVERYTHING = frozenset[str]()
@@ -49,15 +60,18 @@ class _Subscription:
 class _Life:
     """One session from its beginning to its end."""
 
-    __slots__ = ("broker", "ended", "last", "session", "subscriptions")
+    __slots__ = ("began_at", "broker", "ended", "last", "series", "session", "subscriptions")
 
-    def __init__(self, broker: str, session: str) -> None:
+    def __init__(self, broker: str, session: str, began_at: float) -> None:
+        self.began_at = began_at
         self.broker = broker
         self.session = session
         self.subscriptions: dict[str, _Subscription] = {}
         self.ended: list[Filter] = []
         """Filters of the subscriptions it had."""
         self.last: dict[Publisher, int] = {}
+        self.series = ""
+        """What the names of its subscriptions have in common."""
 
 
 class _Pending:
@@ -86,7 +100,15 @@ class DeliveryChecker(Observer):
         self._tick = 0
         self._keys = 0
         self._live: dict[int, _Subscription] = {}
-        self._lives: dict[tuple[str, str], _Life] = {}
+        self._lives: dict[Place, dict[str, _Life]] = {}
+        """By how they began: a client may come anew where it is still served from elsewhere."""
+        self._ended_lives: dict[Place, _Life] = {}
+        self._moved_to: dict[Place, Place] = {}
+        """Where sessions go on whose subscriber has moved."""
+        self._left: Counter[tuple[Place, str]] = Counter()
+        """How many sessions of that place and beginning have been left and not ended yet."""
+        self._left_names: set[str] = set()
+        """Their subscriptions."""
         self._pending: dict[tuple[Publisher, int], _Pending] = {}
         self._entered: dict[Publisher, int] = {}
         self._again: set[tuple[Publisher, int]] = set()
@@ -100,20 +122,80 @@ class DeliveryChecker(Observer):
     # Sessions and subscriptions
 
     def on_session(self, broker: str, session: str, state: str, now: float) -> None:
-        life = self._lives.pop((broker, session), None)
+        place, kind = (broker, session), _KINDS[state]
+        begins = state == kind
+        if not begins and self._left[place, kind]:
+            self._left[place, kind] -= 1
+            return
+        life = self._lives.get(place, {}).pop(kind, None)
         if life is not None:
             for subscription in list(life.subscriptions):
                 self._end(life, subscription)
-        if state == "opened":
-            self._lives[broker, session] = _Life(broker, session)
+            if kind == SERVED:
+                # Its client is connected elsewhere, and may still be given what it was handed.
+                self._ended_lives[place] = life
+        if begins:
+            self._moved_to.pop(place, None)
+            self._ended_lives.pop(place, None)
+            self._lives.setdefault(place, {})[kind] = _Life(broker, session, now)
+
+    def on_subscriber_moved(
+        self, broker: str, session: str, source: str, since: float, now: float
+    ) -> None:
+        """The life goes on at `broker`: what its subscriptions were owed they still are."""
+        life = self._latest(broker, session)
+        kind = SERVED if SERVED in self._lives.get((source, session), {}) else OPENED
+        former = self._lives.get((source, session), {}).get(kind)
+        if former is None or life is None or former.began_at > since:
+            return  # that one is gone, and what it was owed with it
+        del self._lives[source, session][kind]
+        life.last, life.ended = former.last, former.ended
+        for live in life.subscriptions.values():
+            same = [one for one in former.subscriptions.values() if one.filter == live.filter]
+            if same:
+                self._oracle.remove(live.key)
+                del self._live[live.key]
+                live.key, live.first = same[0].key, same[0].first
+                live.settled_tick = min(live.settled_tick, same[0].settled_tick)
+                self._live[live.key] = live
+                del former.subscriptions[same[0].name]
+                self._left_names.add(same[0].name)
+        for name in list(former.subscriptions):
+            self._end(former, name)
+            self._left_names.add(name)
+        self._moved_to[source, session] = (broker, session)
+        self._left[(source, session), kind] += 1
+
+    def _latest(self, broker: str, session: str) -> _Life | None:
+        """The life of a session at a broker that began last."""
+        return next(reversed(self._lives.get((broker, session), {}).values()), None)
+
+    def _life(self, broker: str, session: str) -> _Life | None:
+        """The life that a session at a broker is part of, wherever it goes on by now."""
+        place, seen = (broker, session), 0
+        while not self._lives.get(place) and place in self._moved_to and seen < 100:
+            place, seen = self._moved_to[place], seen + 1
+        return self._latest(*place) or self._ended_lives.get(place)
+
+    def _owner(self, broker: str, session: str, subscription: str) -> _Life | None:
+        """The life that a subscription belongs to, if it does."""
+        for life in self._lives.get((broker, session), {}).values():
+            if subscription in life.subscriptions:
+                return life
+        return None
 
     def on_subscribed(
         self, broker: str, session: str, subscription: str, filter: Filter, now: float
     ) -> None:
-        life = self._lives.get((broker, session))
+        life = self._latest(broker, session)
+        series = subscription.rstrip("0123456789")
+        for other in self._lives.get((broker, session), {}).values():
+            if other.series == series:
+                life = other
         if life is None:
             self._violations.add("subscribed", now, f"{session} at {broker} has no session")
             return
+        life.series = series
         if subscription in life.subscriptions:
             self._end(life, subscription)
         self._keys += 1
@@ -123,8 +205,10 @@ class DeliveryChecker(Observer):
         self._oracle.add(live.key, filter)
 
     def on_settled(self, broker: str, session: str, subscription: str, now: float) -> None:
-        life = self._lives.get((broker, session))
-        if life is None or subscription not in life.subscriptions:
+        if subscription in self._left_names:
+            return
+        life = self._owner(broker, session, subscription)
+        if life is None:
             self._violations.add(
                 "settled", now, f"{session} at {broker} has no subscription {subscription}"
             )
@@ -133,8 +217,11 @@ class DeliveryChecker(Observer):
         life.subscriptions[subscription].settled_tick = self._tick
 
     def on_unsubscribed(self, broker: str, session: str, subscription: str, now: float) -> None:
-        life = self._lives.get((broker, session))
-        if life is None or subscription not in life.subscriptions:
+        if subscription in self._left_names:
+            self._left_names.discard(subscription)
+            return
+        life = self._owner(broker, session, subscription)
+        if life is None:
             self._violations.add(
                 "unsubscribed", now, f"{session} at {broker} has no subscription {subscription}"
             )
@@ -173,7 +260,7 @@ class DeliveryChecker(Observer):
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         publisher = (batch.publisher, batch.incarnation)
-        life = self._lives.get((broker, session))
+        life = self._life(broker, session)
         if life is None:
             self._violations.add(
                 "uncalled", now, f"{session} at {broker} has no session and got {batch!r}"

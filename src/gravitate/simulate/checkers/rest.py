@@ -1,8 +1,8 @@
 """What may be left of anything once a world is quiet: nothing that is owed or under way.
 
-Clients are connected, their publications accepted, their subscriptions settled; publishers have
-arrived, tethers have handed over all they had, links have been read to the end, mechanisms are
-idle.
+Clients are connected, their publications accepted, their subscriptions settled; publishers and
+subscribers have arrived, and nobody else is expected; tethers have handed over all they had, links
+have been read to the end, mechanisms are idle.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from gravitate.broker.core import Broker
 from gravitate.broker.links import Role
+from gravitate.broker.subscriber_tether import State as SubscriberState
 from gravitate.broker.tether import State
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
@@ -25,13 +26,21 @@ def unfinished(world: World, clients: Iterable[Client]) -> Iterator[str]:
     for here, broker in brokers.items():
         yield from _of_broker(here, broker)
         yield from _of_tethers(here, broker, brokers)
+        yield from _of_subscribers(here, broker, brokers)
 
 
 def departing(world: World) -> Iterator[str]:
-    """Publishers that have been sent away and have not arrived."""
+    """Clients that have been sent away and have not arrived, and what is ready for them."""
     for here, broker in _brokers(world).items():
         for publisher in broker.publishers.departing:
             yield f"{here} still waits for {publisher} to be elsewhere"
+        for move in broker.subscribers.reassignments.under_way():
+            yield f"{here} still moves {move.subscriber} to {move.target}"
+        for guest in broker.subscribers.guests.expected():
+            yield f"{here} still has {guest} as a guest"
+        for subscriber in broker.subscribers.tethered:
+            if subscriber.holding:
+                yield f"{here} holds what is for {subscriber.id} of {subscriber.origin}"
 
 
 def _brokers(world: World) -> dict[str, Broker]:
@@ -84,3 +93,31 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
     for link in broker.links:
         if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
             yield f"{here} keeps a link to {link.peer} for no tether"
+
+
+def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterator[str]:
+    for tether in broker.subscribers.tethers:
+        if tether.state is not SubscriberState.ATTACHED:
+            state = tether.state.value
+            yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
+        if not tether.session.live:
+            yield f"{here} still has the tether of {tether.session.id}, which is gone"
+        place = brokers.get(tether.place)
+        if place is not None and not any(
+            (*one.key, one.attachment) == (here, tether.number, tether.attachment)
+            for one in place.subscribers.tethered
+        ):
+            yield f"{here}: {tether.session.id} is not known to {tether.place}, which serves it"
+    for subscriber in broker.subscribers.tethered:
+        if len(subscriber.sent):
+            yield f"{here} has {len(subscriber.sent)} batches for {subscriber.id}"
+        origin = brokers.get(subscriber.origin)
+        if origin is not None and not any(
+            (tether.number, tether.attachment, tether.place)
+            == (subscriber.number, subscriber.attachment, here)
+            for tether in origin.subscribers.tethers
+        ):
+            yield f"{here} serves {subscriber.id}, which {subscriber.origin} has elsewhere"
+    for session in broker.clients.sessions.values():
+        if session.holding:
+            yield f"{here} holds what is for {session.id}"

@@ -108,6 +108,17 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
             found.append(attributes)
         return found
 
+    def every_attribute(self) -> Sequence[Attributes]:
+        buffer = self.buffer
+        found: list[dict[str, Value]] = []
+        for row in self._rows():
+            attributes: dict[str, Value] = {}
+            if row[5] != row[6]:
+                _read_user_properties(buffer, row[5], row[6], None, attributes)
+            attributes[TOPIC] = _topic_text(buffer[row[3] : row[4]])
+            found.append(attributes)
+        return found
+
     def size_bytes(self) -> int:
         frames = self.frames
         if isinstance(frames, list):
@@ -128,13 +139,10 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
 
     def to_events(self) -> list[Event]:
         """The events in the open. User properties are texts, whatever they were made from."""
-        events = []
-        for row in self._rows():
-            attributes: dict[str, Value] = {}
-            _read_user_properties(self.buffer, row[5], row[6], None, attributes)
-            attributes[TOPIC] = _topic_text(self.buffer[row[3] : row[4]])
-            events.append(Event(attributes, self.buffer[row[6] : row[1]]))
-        return events
+        return [
+            Event(dict(attributes), payload)
+            for attributes, payload in zip(self.every_attribute(), self.payloads(), strict=True)
+        ]
 
     def spans(self) -> list[memoryview]:
         """The frames, those that lie one after the other as one slice of the buffer."""

@@ -3,9 +3,10 @@
 A client marks itself in CONNECT with user properties: `$gravitate` (what it is), `$incarnation`
 (fixed for the life of the client object, over reconnects), `$counter` (the number of the first
 publication it will send on this connection), `$attachment` (how many-th connection of this
-incarnation it is) and, where it goes to another broker when it is told to, `$follows`. From then
-on every PUBLISH that is not a control message counts one up, so that events keep their ids when
-they are sent again.
+incarnation it is), where it goes to another broker when it is told to `$follows`, and where it has
+come for a session that was handed over `$continues` (`moved` where it was sent, `back` where it
+was). From then on every PUBLISH that is not a control message counts one up, so that events keep
+their ids when they are sent again.
 
 Control messages are PUBLISH packets of QoS 0 on topics below `$gravitate/`, which only marked
 clients may use; their content is in user properties and the payload is empty, but for `ping` and
@@ -19,6 +20,7 @@ clients may use; their content is in user properties and the payload is empty, b
     client -> broker   $gravitate/paused
     broker -> client   $gravitate/stay
     broker -> client   $gravitate/attached
+    client -> broker   $gravitate/arrived
     broker -> client   $gravitate/ping          {"brokers": {id: [host, port]}, "token": n}
     client -> broker   $gravitate/pong          {"token": n, "round_trips_s": {id: seconds}}
 
@@ -30,7 +32,9 @@ A client that follows and is redirected publishes nothing more on this connectio
 has paused. Either it may stay and go on, or its connection ends with DISCONNECT 0x9D, whose Server
 Reference says where it is expected. `attached` tells every marked client that what it publishes on
 this connection comes behind everything it has published before, wherever that was; until then a
-client that has moved keeps what it sends, and goes back if it waits too long.
+client that has moved keeps what it sends, and goes back if it waits too long. A subscriber that has
+moved, or is back, answers `arrived` behind its subscriptions, and is delivered nothing before that:
+so one that goes back has received nothing where it was.
 
 A client that follows may be asked how far brokers are from it, at the ports where they take
 clients. It leaves out of its answer those that it could not reach.
@@ -56,6 +60,9 @@ INCARNATION: Final = "$incarnation"
 COUNTER: Final = "$counter"
 ATTACHMENT: Final = "$attachment"
 FOLLOWS: Final = "$follows"
+CONTINUES: Final = "$continues"
+MOVED: Final = "moved"
+BACK: Final = "back"
 WHERE: Final = "$where"
 """The user property of a SUBSCRIBE or an advertisement that holds a condition."""
 NUMBER_MAX: Final = 10**18 - 1
@@ -71,6 +78,7 @@ REDIRECT: Final = "$gravitate/redirect"
 PAUSED: Final = "$gravitate/paused"
 STAY: Final = "$gravitate/stay"
 ATTACHED: Final = "$gravitate/attached"
+ARRIVED: Final = "$gravitate/arrived"
 PING: Final = "$gravitate/ping"
 PONG: Final = "$gravitate/pong"
 ADVERTISEMENT: Final = "advertisement"
@@ -85,6 +93,8 @@ class ClientMark(msgspec.Struct, frozen=True):
     attachment: int = 0
     """0: it does not say."""
     follows: bool = False
+    continues: str = ""
+    """`MOVED`, `BACK`, or nothing."""
 
     def user_properties(self) -> tuple[tuple[str, str], ...]:
         told = [
@@ -96,6 +106,8 @@ class ClientMark(msgspec.Struct, frozen=True):
             told.append((ATTACHMENT, str(self.attachment)))
         if self.follows:
             told.append((FOLLOWS, "1"))
+        if self.continues:
+            told.append((CONTINUES, self.continues))
         return tuple(told)
 
 
@@ -114,7 +126,18 @@ def client_mark(properties: Properties) -> ClientMark | None:
         _positive(told, COUNTER),
         _positive(told, ATTACHMENT, most=ATTACHMENT_MAX) if ATTACHMENT in told else 0,
         FOLLOWS in told,
+        _continues(told),
     )
+
+
+def _continues(told: dict[str, str]) -> str:
+    text = told.get(CONTINUES, "")
+    if text not in ("", MOVED, BACK):
+        raise MqttError(
+            f"user property {CONTINUES} is {text!r}, expected {MOVED!r} or {BACK!r}",
+            ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+        )
+    return text
 
 
 def _positive(told: dict[str, str], name: str, most: int = NUMBER_MAX) -> int:

@@ -1,0 +1,154 @@
+"""What brokers say to each other about subscribers that move.
+
+`TakeGuest`, `GuestAnswer` and `GuestCut` go along the path of a move, over primary links: their
+place among the events on them is part of what they mean (`guests`). The rest goes over the direct
+link between the broker that serves a subscriber and the one where its client is connected, the
+*origin* (`tethered_subscribers`, `subscriber_tethers`).
+
+Part of `messages`, which says what frames and messages are.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A subscription as its client asked for it."""
+
+    name: str
+    filter: Filter
+    qos: int = 0
+    no_local: bool = False
+
+
+class GuestStep(str, enum.Enum):
+    """What the new place of a subscriber tells its old one."""
+
+    READY = "ready"
+    """Its subscriptions have settled; behind this, nothing comes that the new place lacks."""
+    TAKEN = "taken"
+    """It knows what the subscriber has had."""
+    ARRIVED = "arrived"
+    """The subscriber is served there."""
+    GONE = "gone"
+    """It is not, and will not be."""
+
+
+class TakeGuest(msgspec.Struct, frozen=True, tag="guest"):
+    """The last broker of `path` is to subscribe for `subscriber`, in addition to the first, and to
+    keep what comes. Goes from the first to the last.
+
+    `origin` is the broker where the client stays connected, under `number`; empty where the client
+    itself will connect."""
+
+    move: str
+    path: tuple[str, ...]
+    subscriber: str
+    incarnation: int
+    subscriptions: tuple[Wanted, ...]
+    lease_s: float
+    origin: str = ""
+    number: int = 0
+
+
+class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
+    """How far the guest is. Goes back to the first broker of `path`, behind everything that was
+    sent along it before. Where no move is under way there, because the broker of the client takes
+    it home, `origin` and `number` say who it is."""
+
+    move: str
+    path: tuple[str, ...]
+    step: GuestStep
+    reason: str = ""
+    origin: str = ""
+    number: int = 0
+
+
+class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
+    """What the subscriber has had: per publisher and incarnation the last counter, with `batches`
+    still to be delivered at the quality beside each. Goes from the first to the last broker of
+    `path`."""
+
+    move: str
+    path: tuple[str, ...]
+    seen: tuple[tuple[str, int, int], ...]
+    qos: tuple[int, ...] = ()
+    batches: tuple[Batch, ...] = ()
+
+
+class OfSubscriber(msgspec.Struct, frozen=True):
+    """Said about a subscriber that is served by one broker and connected to another, which calls
+    it `number`; what was said of an earlier `attachment` does not count."""
+
+    number: int
+    attachment: int
+
+
+class GuestAttach(OfSubscriber, frozen=True, tag="gattach"):
+    """The client is connected to the sender, which is there for it: for the guest that `move` has
+    brought, or (empty) for the one that was there before."""
+
+    subscriber: str
+    move: str = ""
+
+
+class GuestWants(OfSubscriber, frozen=True, tag="gwants"):
+    """All that the client subscribes to. What is for it may be handed over from now on."""
+
+    subscriptions: tuple[Wanted, ...]
+
+
+class GuestPaused(OfSubscriber, frozen=True, tag="gpaused"):
+    """Nothing changes about its subscriptions until the receiver has answered."""
+
+
+class GuestDetach(OfSubscriber, frozen=True, tag="gdetach"):
+    """The client is gone, or served elsewhere."""
+
+
+class GuestAttached(OfSubscriber, frozen=True, tag="gattached"):
+    """The guest is here, and knows what the client has had."""
+
+
+class GuestSettled(OfSubscriber, frozen=True, tag="gsettled"):
+    """The client's subscription `name` has settled."""
+
+    name: str
+
+
+class GuestRedirect(OfSubscriber, frozen=True, tag="gto"):
+    """The subscriber is to be served by broker `target`; the receiver pauses once it has a link
+    there. When `target` is the sender, it is to stay and go on."""
+
+    target: str
+
+
+class GuestClosed(OfSubscriber, frozen=True, tag="gclosed"):
+    """The subscriber is no longer served by the sender; if it was told to move, `target` is where
+    `move` has brought it along `path`."""
+
+    reason: str
+    target: str = ""
+    move: str = ""
+    path: tuple[str, ...] = ()
+
+
+class Deliveries(OfSubscriber, frozen=True, tag="deliver"):
+    """Events matched for a subscriber of the receiver's, at the quality of service given."""
+
+    qos: int
+    batches: tuple[Batch, ...]
+
+
+GuestMessage = TakeGuest | GuestAnswer
+"""Said along the path of a subscriber's move; `GuestCut` too, which carries batches."""
+FromOrigin = GuestAttach | GuestWants | GuestPaused | GuestDetach
+"""Said by the broker where a subscriber's client is connected."""
+ToOrigin = GuestAttached | GuestSettled | GuestRedirect | GuestClosed
+"""Said by the broker that serves it; `Deliveries` too, which carry batches."""

@@ -1,0 +1,288 @@
+"""Guests: subscribers that are to be served here and are not yet.
+
+A guest is a session without a connection. It subscribes, in addition to where its subscriber is
+served so far, and keeps what comes (READY once all has settled); it is told the *cut*, which is
+what the subscriber has had elsewhere, and drops as much (TAKEN); then somebody comes for it: the
+client itself, or the broker where the client stays connected (`tethered_subscribers`). It is a
+guest no longer once that one says that it has arrived (ARRIVED).
+
+    subscribing --settled--> READY --cut--> TAKEN --claimed--> claimed --arrived--> ARRIVED
+         '-- overloaded, lease over, stop: GONE --'                '-- left: GONE
+
+Why READY is enough. It goes to the old place along the tree, over the links that events take. Let X
+be the broker where the ways from a publisher to the two places part; X is on the path between
+them. An event that the guest does not get has passed X before X knew of the guest, or came here
+before the neighbour on that side had settled: either way it has passed X before READY does, and is
+ahead of it on the links to the old place. So what the old place has not seen when READY comes, the
+guest has or will have; what it has seen is the cut. No second round is needed.
+
+Owns the guests of this broker and what their old places are told. Does not know what old places do
+about it (`reassignment`, `tethered_subscribers`).
+
+Invariants: a guest has a lease, so that one that nobody comes for ends; nothing that is at or below
+the cut, and everything above it, is delivered, in each publisher's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from gravitate.broker.context import Context
+from gravitate.broker.dispatch import Dispatch
+from gravitate.broker.effects import SetTimer
+from gravitate.broker.guest_messages import (
+    GuestAnswer,
+    GuestCut,
+    GuestStep,
+    TakeGuest,
+)
+from gravitate.broker.move_paths import MovePaths
+from gravitate.broker.sessions import Session
+from gravitate.broker.subscriptions import Subscriptions
+
+
+class Guest:
+    """One subscriber that is to come along `path`, from its first broker to this one."""
+
+    __slots__ = (
+        "claimed", "complete", "is_recall", "ready", "request", "session", "since", "subscribed",
+    )  # fmt: skip
+
+    def __init__(self, request: TakeGuest, session: Session, is_recall: bool, since: float) -> None:
+        self.since = since
+        self.is_recall = is_recall
+        """Nobody leads it here: the old place is to be told whom it is about."""
+        self.request = request
+        self.session = session
+        self.subscribed = False
+        """Everything it subscribes to has been said."""
+        self.ready = False
+        self.complete = False
+        """What the subscriber has had elsewhere is known."""
+        self.claimed = False
+
+
+class Guests:
+    """`make_tethered` makes the session of a subscriber whose client stays connected elsewhere."""
+
+    def __init__(
+        self,
+        context: Context,
+        dispatch: Dispatch,
+        subscriptions: Subscriptions,
+        paths: MovePaths,
+        make_tethered: Callable[[TakeGuest], Session],
+    ) -> None:
+        self._context = context
+        self._dispatch = dispatch
+        self._subscriptions = subscriptions
+        self._paths = paths
+        self._make_tethered = make_tethered
+        self._by_move: dict[str, Guest] = {}
+        self._by_session: dict[Session, Guest] = {}
+        self._arrived_at: dict[str, float] = {}
+        """Moves by which guests have come that are served by now, until when that is known."""
+        self._series = count(1)
+        self.stopping = False
+        self.on_complete: Callable[[Guest], None] = lambda guest: None
+        """Told of guests that can be claimed."""
+        self.on_answer: Callable[[GuestAnswer], None] = lambda answer: None
+        """Told what the new place of a subscriber of this broker's says."""
+        subscriptions.on_settled = self._settled
+        paths.on_end = self.ended
+
+    def __len__(self) -> int:
+        return len(self._by_move)
+
+    def expected(self) -> list[str]:
+        """The subscribers that are to come."""
+        return [guest.request.subscriber for guest in self._by_move.values()]
+
+    # Along the path ------------------------------------------------------------------------
+
+    def handle(self, peer: str, message: TakeGuest | GuestCut | GuestAnswer) -> None:
+        path = message.path
+        place = self._paths.place(peer, path, isinstance(message, GuestAnswer))
+        if isinstance(message, GuestAnswer):
+            if place:
+                self._paths.pass_on(path[place - 1], message)
+            else:
+                self.on_answer(message)
+        elif place + 1 < len(path):
+            self._paths.pass_on(path[place + 1], message)
+        elif isinstance(message, TakeGuest):
+            self.take(message)
+        else:
+            self._cut(message)
+
+    def take(self, request: TakeGuest, is_recall: bool = False) -> None:
+        """Subscribe for somebody who is to come, or who is taken home without being asked for."""
+        if request.move in self._by_move:
+            return
+        if request.origin:
+            session = self._make_tethered(request)
+        else:
+            session = Session(
+                request.subscriber,
+                request.incarnation,
+                0,
+                False,
+                self._context.options,
+                self._dispatch.hand_over,
+                lambda effect: None,
+            )
+        guest = Guest(request, session, is_recall, self._context.now)
+        if self.stopping:
+            self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
+            return
+        session.hold()
+        session.observed = False
+        session.series = f"g{next(self._series)}."
+        self._by_move[request.move] = self._by_session[session] = guest
+        if request.lease_s:
+            at = self._context.now + request.lease_s
+            self._context.emit(SetTimer(f"guest:lease:{request.move}", at))
+        for wanted in request.subscriptions:
+            self._subscriptions.subscribe(session, wanted)
+        guest.subscribed = True
+        self._settled(session)
+
+    def _settled(self, session: Session) -> None:
+        guest = self._by_session.get(session)
+        if guest is None or guest.ready or not guest.subscribed or session.unsettled_subscriptions:
+            return
+        guest.ready = True
+        self._answer(guest, GuestStep.READY)
+
+    def say_ready(self, move: str) -> bool:
+        """Tell the old place once more, if the guest is ready; False: there is no such guest."""
+        guest = self._by_move.get(move)
+        if guest is not None and guest.ready:
+            self._answer(guest, GuestStep.READY)
+        return guest is not None
+
+    def _cut(self, message: GuestCut) -> None:
+        guest = self._by_move.get(message.move)
+        if guest is None:
+            step = GuestStep.ARRIVED if message.move in self._arrived_at else GuestStep.GONE
+            answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
+            self._paths.pass_on(message.path[-2], answer)
+            return
+        if not guest.complete:
+            guest.session.cut(message.seen, zip(message.batches, message.qos, strict=True))
+            guest.complete = True
+        self._answer(guest, GuestStep.TAKEN)
+        self.on_complete(guest)
+
+    def complete(self, move: str) -> None:
+        """The old place does not answer and is not waited for any longer."""
+        guest = self._by_move.get(move)
+        if guest is not None and not guest.complete:
+            guest.complete = True
+            self.on_complete(guest)
+
+    def _answer(self, guest: Guest, step: GuestStep, reason: str = "") -> None:
+        request = guest.request
+        whose = (request.origin, request.number) if guest.is_recall else ("", 0)
+        answer = GuestAnswer(request.move, request.path, step, reason, *whose)
+        if len(request.path) > 1:
+            self._paths.pass_on(request.path[-2], answer)
+
+    # Who comes -----------------------------------------------------------------------------
+
+    def claim(self, subscriber: str, incarnation: int) -> Session | None:
+        """The session that was handed over for a client, which connects here."""
+        for guest in reversed(self._by_move.values()):
+            request = guest.request
+            if (
+                not request.origin
+                and (request.subscriber, request.incarnation) == (subscriber, incarnation)
+                and self._claim(guest)
+            ):
+                return guest.session
+        return None
+
+    def claim_tethered(self, origin: str, number: int, move: str) -> Session | None:
+        """The session that was handed over for a client of another broker's."""
+        guest = self._by_move.get(move)
+        if guest is None or (guest.request.origin, guest.request.number) != (origin, number):
+            return None
+        return guest.session if self._claim(guest) else None
+
+    def _claim(self, guest: Guest) -> bool:
+        if not guest.complete or guest.claimed:
+            return False
+        guest.claimed = True
+        return True
+
+    def arrived(self, session: Session) -> bool:
+        """Whether a session was a guest's; it is served here from now on."""
+        guest = self._by_session.get(session)
+        if guest is None:
+            return False
+        self._forget(guest)
+        self._note_arrival(guest.request)
+        state = "served" if guest.request.origin else "opened"
+        self._subscriptions.arrived(session, state, guest.request.path[0], guest.since)
+        self._dispatch.release(session)
+        self._answer(guest, GuestStep.ARRIVED)
+        return True
+
+    def _note_arrival(self, request: TakeGuest) -> None:
+        """Who has led it here may ask again, for as long as it waits."""
+        now = self._context.now
+        self._arrived_at = {move: until for move, until in self._arrived_at.items() if until > now}
+        self._arrived_at[request.move] = now + request.lease_s
+
+    # Who does not --------------------------------------------------------------------------
+
+    def ended(self, move: str) -> None:
+        """The move is over. One that has been come for is served all the same."""
+        guest = self._by_move.get(move)
+        if guest is not None and not guest.claimed:
+            self._drop(guest)
+
+    def left(self, session: Session) -> bool:
+        """Whether a session was a guest's; who had come for it is gone, or it is too far behind."""
+        guest = self._by_session.get(session)
+        if guest is not None:
+            self._drop(guest)
+            self._answer(guest, GuestStep.GONE, f"{session.id!r} did not arrive")
+        return guest is not None
+
+    def left_origin(self, origin: str, number: int) -> None:
+        """A client of another broker's is gone."""
+        for guest in list(self._by_move.values()):
+            if (guest.request.origin, guest.request.number) == (origin, number):
+                self._drop(guest)
+
+    def drop(self, move: str) -> None:
+        """Nobody will come."""
+        guest = self._by_move.get(move)
+        if guest is not None:
+            self._drop(guest)
+            self._answer(guest, GuestStep.GONE, "it is no longer expected")
+
+    def expired(self, move: str) -> None:
+        """The lease of a guest is over."""
+        guest = self._by_move.get(move)
+        if guest is not None and not guest.claimed:
+            self._drop(guest)
+            self._answer(guest, GuestStep.GONE, "nobody came")
+
+    def stop(self) -> None:
+        """This broker is about to stop."""
+        self.stopping = True
+        for guest in list(self._by_move.values()):
+            if not guest.claimed:
+                self._drop(guest)
+                self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
+
+    def _drop(self, guest: Guest) -> None:
+        self._forget(guest)
+        self._subscriptions.end_all(guest.session)
+
+    def _forget(self, guest: Guest) -> None:
+        del self._by_move[guest.request.move]
+        del self._by_session[guest.session]

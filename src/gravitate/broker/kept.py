@@ -1,0 +1,67 @@
+"""What is kept for a client that cannot be given it now, in order and within a bound.
+
+Kept are batches of many publishers, each with its quality of service. A *cut* tells what the client
+has been given elsewhere: it is dropped, and what is left to deliver from there comes first. Does
+not know sessions, nor why anything is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from gravitate.model.events import Batch
+
+Seen = tuple[tuple[str, int, int], ...]
+"""Publishers and their incarnations, with the last counter that a client has been given."""
+
+
+class Kept:
+    """Batches in the order in which they came."""
+
+    __slots__ = ("_batches", "_events", "_events_max")
+
+    def __init__(self, events_max: int) -> None:
+        self._batches: deque[tuple[Batch, int]] = deque()
+        self._events = 0
+        self._events_max = events_max
+
+    def __iter__(self) -> Iterator[tuple[Batch, int]]:
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        """In batches."""
+        return len(self._batches)
+
+    def add(self, batch: Batch, qos: int) -> bool:
+        """Keep a batch; False, and it is not kept, when that would be too much."""
+        if self._events + len(batch) > self._events_max:
+            return False
+        self._batches.append((batch, qos))
+        self._events += len(batch)
+        return True
+
+    def first(self) -> Batch | None:
+        return self._batches[0][0] if self._batches else None
+
+    def drop_first(self) -> None:
+        batch, _ = self._batches.popleft()
+        self._events -= len(batch)
+
+    def take_all(self) -> list[tuple[Batch, int]]:
+        taken = list(self._batches)
+        self._batches.clear()
+        self._events = 0
+        return taken
+
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]]) -> None:
+        """The client has had everything up to `seen`, but for the backlog."""
+        had = {(id, incarnation): last for id, incarnation, last in seen}
+        kept = self.take_all()
+        self._batches.extend(backlog)
+        for batch, qos in kept:
+            last = had.get((batch.publisher, batch.incarnation), 0)
+            fresh = [i for i, counter in enumerate(batch.counters) if counter > last]
+            if fresh:
+                self._batches.append((batch.select(fresh), qos))
+        self._events = sum(len(batch) for batch, _ in self._batches)

@@ -1,0 +1,141 @@
+"""Subscriptions of sessions: made, changed, ended, and seen by observers.
+
+A subscription belongs to a session, connected or not; its id names the broker that serves it, so
+that one and the same client may be subscribed at two brokers while it moves. Does not know where a
+session's client is, nor what becomes of what it is delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from gravitate.broker.context import Context
+from gravitate.broker.destinations import Destinations
+from gravitate.broker.effects import SubscriptionSettled
+from gravitate.broker.guest_messages import Wanted
+from gravitate.broker.routing.strategy import Router
+from gravitate.broker.sessions import LocalSubscription, Session
+
+
+class Subscriptions:
+    def __init__(self, context: Context, router: Router, destinations: Destinations) -> None:
+        self._context = context
+        self._router = router
+        self._destinations = destinations
+        self.on_changed: Callable[[Session], None] = lambda session: None
+        """Told before a session subscribes to something else than before."""
+        self.on_settled: Callable[[Session], None] = lambda session: None
+        """Told when everything that a session subscribes to has settled."""
+
+    def subscribe(self, session: Session, wanted: Wanted) -> None:
+        """Subscribe under a name, whatever that meant before."""
+        name, context = wanted.name, self._context
+        former = session.subscriptions.get(name)
+        session.unconfirmed.discard(name)
+        if former is not None and former.filter == wanted.filter:
+            if (former.qos, former.no_local) != (wanted.qos, wanted.no_local):
+                self.on_changed(session)
+                former.qos, former.no_local = wanted.qos, wanted.no_local
+                self._destinations.changed()
+            subscription = former
+        else:
+            self.on_changed(session)
+            session.revisions += 1
+            number = f"{session.series}{session.revisions}"
+            id = f"{session.id}#{session.incarnation}@{context.broker_id}/{number}"
+            subscription = self._destinations.add(
+                lambda destination: LocalSubscription(
+                    session, name, id, wanted.filter, wanted.qos, wanted.no_local, destination
+                )
+            )
+            session.subscriptions[name] = subscription
+            session.unsettled_subscriptions.add(name)
+            if session.observed:
+                for observer in context.observers:
+                    observer.on_subscribed(
+                        context.broker_id, session.id, id, wanted.filter, context.now
+                    )
+
+        def settled() -> None:
+            # It may have been handed over to another session of the same client meanwhile.
+            now = subscription.session
+            if now.subscriptions.get(name) is not subscription:
+                return
+            now.unsettled_subscriptions.discard(name)
+            now.say(SubscriptionSettled(now.id, name))
+            if now.observed:
+                for observer in context.observers:
+                    observer.on_settled(context.broker_id, now.id, subscription.id, context.now)
+            if not now.unsettled_subscriptions:
+                self.on_settled(now)
+
+        self._router.subscribe(
+            subscription.id, subscription.filter, subscription.destination, settled
+        )
+        if former is not None and former is not subscription:
+            self._end(former)
+
+    def unsubscribe(self, session: Session, name: str) -> None:
+        if name in session.subscriptions:
+            self.on_changed(session)
+            session.unsettled_subscriptions.discard(name)
+            self._end(session.subscriptions.pop(name))
+
+    def confirm(self, session: Session) -> None:
+        """The client has said all that it subscribes to: what it has not said again ends."""
+        for name in sorted(session.unconfirmed):
+            self.unsubscribe(session, name)
+        session.unconfirmed.clear()
+
+    def set(self, session: Session, wanted: Collection[Wanted]) -> None:
+        """Subscribe to all of these, and to nothing else."""
+        names = {one.name for one in wanted}
+        for name in [name for name in session.subscriptions if name not in names]:
+            self.unsubscribe(session, name)
+        for one in wanted:
+            self.subscribe(session, one)
+
+    def end_all(self, session: Session) -> None:
+        for subscription in session.subscriptions.values():
+            self._end(subscription)
+        session.subscriptions.clear()
+        session.unsettled_subscriptions.clear()
+
+    def _end(self, subscription: LocalSubscription) -> None:
+        self._router.unsubscribe(subscription.id)
+        self._destinations.remove(subscription)
+        session, context = subscription.session, self._context
+        if session.observed:
+            for observer in context.observers:
+                observer.on_unsubscribed(
+                    context.broker_id, session.id, subscription.id, context.now
+                )
+
+    def hand_over(self, former: Session, session: Session) -> None:
+        """The subscriptions of one session are another's of the same client from now on."""
+        for subscription in former.subscriptions.values():
+            subscription.session = session
+        session.subscriptions, former.subscriptions = former.subscriptions, {}
+        session.unsettled_subscriptions = former.unsettled_subscriptions
+        former.unsettled_subscriptions = set()
+        session.revisions, session.series = former.revisions, former.series
+        self._destinations.changed()
+
+    def arrived(self, session: Session, state: str, source: str, since: float) -> None:
+        """A guest is served from now on: observers learn of what it has long had."""
+        context, here = self._context, self._context.broker_id
+        session.observed = True
+        for observer in context.observers:
+            observer.on_session(here, session.id, state, context.now)
+            for one in session.subscriptions.values():
+                observer.on_subscribed(here, session.id, one.id, one.filter, context.now)
+                if one.name not in session.unsettled_subscriptions:
+                    observer.on_settled(here, session.id, one.id, context.now)
+            observer.on_subscriber_moved(here, session.id, source, since, context.now)
+
+    def wanted(self, session: Session) -> tuple[Wanted, ...]:
+        """What a session subscribes to, as its client asked for it."""
+        return tuple(
+            Wanted(one.name, one.filter, one.qos, one.no_local)
+            for one in session.subscriptions.values()
+        )

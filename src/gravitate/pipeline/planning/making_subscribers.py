@@ -1,0 +1,218 @@
+"""The job that makes a plan for subscribers: read a run, pose its problem, choose, predict.
+
+    plan = plan_subscribers(spark, Path("traces"), Choice())
+
+Read, transform, write: the tables of the run's store in, a `config.plan.Plan` out. The driver sees
+subscribers (their brokers, and their interests as boxes), topics, bounds of interests, and figures
+of the size of the network; never events.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from pyspark.sql import functions as F
+
+from gravitate.config.plan import Plan, plan_of
+from gravitate.model.moves import ReassignSubscriber
+from gravitate.pipeline.metrics import Evaluation, Terms
+from gravitate.pipeline.planning import listeners as told
+from gravitate.pipeline.planning.audiences import RecordedEvents, audiences, numbered
+from gravitate.pipeline.planning.densities import densities
+from gravitate.pipeline.planning.listeners import Listeners
+from gravitate.pipeline.planning.making import Run, Tell
+from gravitate.pipeline.planning.prediction import STATES, evaluated
+from gravitate.pipeline.planning.publishers import Overlay
+from gravitate.pipeline.planning.recorded import places
+from gravitate.pipeline.planning.scene import Scene
+from gravitate.pipeline.planning.subscribers import Choice, Posed, moves_of
+from gravitate.pipeline.report.write import complete_store
+from gravitate.pipeline.store import Store
+from gravitate.plan.assignment.event_space import Density, Floats, marks_of
+from gravitate.plan.assignment.gains import Gains, worthwhile
+from gravitate.plan.assignment.problem import Ints
+
+NOBODY: Final = "Nobody moves: "
+
+
+def plan_subscribers(
+    spark: Any,
+    run: Path,
+    choice: Choice,
+    terms: Terms | None = None,
+    tell: Tell = lambda sentence: None,
+) -> Plan:
+    """Where the subscribers of a run should be, as a plan; traces are taken in where needed."""
+    store = complete_store(spark, run, tell)
+    return plan_from_store(spark, store, run.name or str(run), choice, terms, tell)
+
+
+def plan_from_store(
+    spark: Any,
+    store: Store,
+    name: str,
+    choice: Choice,
+    terms: Terms | None = None,
+    tell: Tell = lambda sentence: None,
+) -> Plan:
+    """The same from tables that are complete."""
+    run = Run.read(spark, store, name, terms, tell)
+    network, overlay = run.network, run.overlay
+    publications = store.traces(spark, "publications")
+    deliveries = store.traces(spark, "deliveries")
+    tell("reading who wants what")
+    changes = store.traces(spark, "subscriptions")
+    interests = _interests(publications, changes, deliveries, overlay, choice)
+    by_size = any(link.bandwidth_bytes_per_s for link in network.links)
+    numbers = numbered(spark, interests.listeners.names)
+    rows = audiences(publications, deliveries, numbers, by_size).persist()
+    try:
+        events = RecordedEvents(rows, overlay)
+        tell("choosing a broker for every subscriber")
+        scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
+        chosen = _chosen(scene, interests, choice, events)
+        tell(f"predicting what {len(chosen.moves)} moves change")
+        before, after = _predicted(run, interests.listeners, chosen, events)
+    finally:
+        rows.unpersist()
+    return plan_of(
+        kind="subscribers",
+        run=name,
+        network=network,
+        parameters=choice.parameters()
+        | {"axes": ", ".join(interests.axes), "root": overlay.brokers[scene.root]}
+        | run.parameters(),
+        moves=chosen.moves,
+        recorded=run.measured.metrics(),
+        before=before.metrics(),
+        after=after.metrics(),
+        yardstick=chosen.yardstick,
+        notes=chosen.notes,
+    )
+
+
+class Interests(msgspec.Struct, frozen=True, eq=False):
+    """Who wants what, on chosen axes."""
+
+    axes: tuple[str, ...]
+    listeners: Listeners
+    densities: list[Density]
+
+
+def _interests(
+    publications: Any, changes: Any, deliveries: Any, overlay: Overlay, choice: Choice
+) -> Interests:
+    """Interests on the topic and on the attributes that filters constrain most, `choice.axes` in
+    all; an attribute that no event has as a number tells nothing and is passed over."""
+    seen = told.vocabulary(publications, changes)
+    space = seen.space()
+    rows = told.listeners(changes, deliveries, space)
+    found = Listeners.of(rows, len(space), overlay.brokers)
+    marks = [
+        marks_of(np.stack([found.lows[:, axis], found.highs[:, axis]]))
+        for axis in range(len(space))
+    ]
+    spread = densities(publications, space, marks)
+    is_topic = [number == 0 and space.topics is not None for number in range(len(space))]
+    used = [
+        axis
+        for axis, density in enumerate(spread)
+        if is_topic[axis] or density.missing < density.events
+    ][: choice.axes]
+    if not used:
+        used = [0]
+    return Interests(
+        tuple(space.names[axis] for axis in used),
+        msgspec.structs.replace(found, lows=found.lows[:, used], highs=found.highs[:, used]),
+        [spread[axis] for axis in used],
+    )
+
+
+def _published(publications: Any, overlay: Overlay) -> Floats:
+    """How many events were published at each broker."""
+    rows = places(publications).groupBy("source").agg(F.sum("published").alias("events")).collect()
+    counts = {row["source"]: float(row["events"]) for row in rows}
+    return np.array([counts.get(broker, 0.0) for broker in overlay.brokers])
+
+
+class Chosen(msgspec.Struct, frozen=True, eq=False):
+    """What a plan is to do, and what is to be said about it."""
+
+    after: Ints
+    moves: list[ReassignSubscriber]
+    yardstick: dict[str, float | None]
+    notes: tuple[str, ...]
+
+
+def _chosen(scene: Scene, interests: Interests, choice: Choice, events: RecordedEvents) -> Chosen:
+    listeners = interests.listeners
+    posed = Posed.of(scene, listeners, interests.densities, choice)
+    if posed is None:
+        return Chosen(
+            listeners.home, [], {}, (f"{NOBODY}no subscriber got any event of the recording.",)
+        )
+    target, lp_yardstick = posed.targets()
+    limits = posed.limits(listeners.deliveries)
+    after, gains = worthwhile(listeners.home, target, events, limits)
+    moves = moves_of(posed, listeners, target, after, gains)
+    yardstick: dict[str, float | None] = {
+        "filter_volume_before": posed.volume(listeners.home),
+        "filter_volume_chosen": posed.volume(target),
+        "filter_volume_after": posed.volume(after),
+        "yardstick_by_linear_programs": lp_yardstick,
+        "lower_bound_proven": posed.lower_bound(),
+    }
+    return Chosen(after, moves, yardstick, _notes(posed, target, after, gains))
+
+
+def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, ...]:
+    chosen, moves = target != posed.home, after != posed.home
+    algorithm, limit = posed.choice.algorithm, posed.choice.moves_max
+    said: list[str] = []
+    if not moves.any():
+        said.append(
+            f"{NOBODY}neither what {algorithm} chose by boxes nor any single move within the "
+            "bounds lowers the message rate of the recorded events."
+        )
+    else:
+        kept = int((moves & (after == target)).sum())
+        said.append(
+            f"{kept} of the {int(chosen.sum())} moves that {algorithm} chose by boxes are made, "
+            f"and {int(moves.sum()) - kept} others that the recorded events suggest"
+            + ("." if limit is None else f"; {limit} moves are allowed.")
+        )
+    if gains.before:
+        share = 100 * (gains.before - gains.after) / gains.before
+        said.append(f"Links carry {share:.1f} % fewer messages.")
+    said += [f"A bound does not hold: {sentence}." for sentence in posed.broken(after)]
+    return tuple(said)
+
+
+def _predicted(
+    run: Run, listeners: Listeners, chosen: Chosen, events: RecordedEvents
+) -> tuple[Evaluation, Evaluation]:
+    """Every metric of the recorded events, with subscribers where they are and where they go."""
+    homes = dict(zip(STATES, (listeners.home, chosen.after), strict=True))
+    totals = events.totals(homes, run.network.forwarding)
+    costs = (0.0, sum(move.why.cost for move in chosen.moves))
+    before, after = (
+        evaluated(
+            state,
+            totals[state],
+            run.network,
+            run.overlay,
+            msgspec.structs.replace(run.frame, subscribers=_loads(listeners, home, run.overlay)),
+            cost,
+        )
+        for (state, home), cost in zip(homes.items(), costs, strict=True)
+    )
+    return before, after
+
+
+def _loads(listeners: Listeners, home: Ints, overlay: Overlay) -> dict[str, int]:
+    """How many subscribers each broker has."""
+    counts = np.bincount(home[listeners.is_subscribed], minlength=len(overlay.brokers))
+    return dict(zip(overlay.brokers, counts.tolist(), strict=True))

@@ -1,0 +1,147 @@
+"""A plan for subscribers: fewer messages, and exactly those that the network then really has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.pipeline.planning.worlds import (
+    Recorded,
+    assert_is_as_recorded,
+    record,
+    with_clients_at,
+)
+
+from gravitate.config.plan import Plan
+from gravitate.config.script import Script
+from gravitate.errors import InputError
+from gravitate.model.moves import ReassignSubscriber
+from gravitate.pipeline import schemas
+from gravitate.pipeline.planning.making import plan_rows
+from gravitate.pipeline.planning.making_subscribers import plan_subscribers
+from gravitate.pipeline.planning.subscribers import Choice
+from gravitate.pipeline.planning.verification import verify
+
+CHOICE = Choice(evidence_min=1)
+
+
+@pytest.fixture(scope="module")
+def plan(spark: Any, run: Recorded) -> Plan:
+    return plan_subscribers(spark, run.folder, CHOICE)
+
+
+def targets(plan: Plan, script: Script) -> dict[str, str]:
+    """Where each client is when the plan has been carried out."""
+    homes = {client.id: client.broker for client in script.clients}
+    for move in plan.moves:
+        assert isinstance(move, ReassignSubscriber)
+        assert homes[move.subscriber] == move.source
+        homes[move.subscriber] = move.target
+    return homes
+
+
+@pytest.fixture(scope="module")
+def moved(plan: Plan, script: Script, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """The same script with the plan's moves done before it begins."""
+    folder = tmp_path_factory.mktemp("moved") / "run"
+    return record(with_clients_at(script, targets(plan, script)), folder)
+
+
+def test_the_model_of_things_as_they_are_is_what_was_recorded(plan: Plan) -> None:
+    assert_is_as_recorded(plan)
+
+
+def test_a_plan_lowers_the_message_rate_by_a_fifth(plan: Plan) -> None:
+    rate = "broker_rate_msgs_per_s_mean"
+    assert plan.kind == "subscribers"
+    assert plan.after[rate] < 0.85 * plan.before[rate]  # type: ignore[operator]
+    assert plan.after["arrivals"] < 0.75 * plan.before["arrivals"]  # type: ignore[operator]
+    assert plan.after["delivered"] == plan.before["delivered"]
+
+
+def test_a_prediction_is_what_the_network_with_the_moves_does(plan: Plan, moved: Recorded) -> None:
+    after, metrics = plan.after, moved.metrics
+    for metric in ("published", "delivered", "arrivals", "pure_forwarders"):
+        assert after[metric] == getattr(metrics, metric), metric
+    for metric in ("hops_mean", "yield_share", "delay_ms_mean", "delay_ms_max"):
+        assert after[metric] == pytest.approx(getattr(metrics, metric)), metric
+
+
+def test_verify_holds_a_plan_for_subscribers_against_a_run(
+    spark: Any, plan: Plan, moved: Recorded, run: Recorded
+) -> None:
+    checked = verify(spark, plan, moved.folder)
+    assert checked.holds
+    assert checked.off_share == pytest.approx(0.0, abs=1e-9)
+    by_name = {it.metric: it for it in checked.metrics}
+    balance = by_name["load_balance_factor"]
+    assert balance.measured == pytest.approx(balance.predicted)
+    assert not verify(spark, plan, run.folder).holds
+
+
+def test_moves_come_with_reasons_and_figures_those_that_bring_most_first(plan: Plan) -> None:
+    gains = [move.why.gain for move in plan.moves]
+    assert gains == sorted(gains, reverse=True)
+    assert gains[0] > 0
+    for move in plan.moves:
+        assert isinstance(move, ReassignSubscriber)
+        figures = move.why.figures
+        assert figures["messages_saved"] == move.why.gain
+        assert move.why.cost == len(move.path) - 1
+        assert (move.path[0], move.path[-1]) == (move.source, move.target)
+        # Nobody is further from the root than 1.3 times its shortest way, which leads over the
+        # broker where it is.
+        assert figures["latency_ms_after"] <= 1.3 * figures["latency_ms_before"] + 1e-9
+        assert move.why.reason.startswith(("best: ", "recorded events: "))
+        assert f"{figures['latency_ms_after']:.3g} ms" in move.why.reason
+    assert plan.parameters["axes"] == "topic, volume"
+    rows = list(plan_rows(plan))
+    assert [row[3] for row in rows] == ["reassign-subscriber"] * len(plan.moves)
+    assert len(rows[0]) == len(schemas.PLANS.names)
+
+
+def test_brokers_get_no_more_than_their_share_or_what_they_had(plan: Plan, script: Script) -> None:
+    here = Counter(client.broker for client in script.clients if client.subscriptions)
+    there = Counter(
+        broker for client, broker in targets(plan, script).items() if client.startswith("sub-")
+    )
+    most = int(1.8 * here.total() / len(script.network.brokers))
+    for broker, count in there.items():
+        assert count <= max(most, here[broker]), broker
+
+
+def test_the_number_of_moves_can_be_limited(spark: Any, run: Recorded, plan: Plan) -> None:
+    few = plan_subscribers(
+        spark, run.folder, Choice(algorithm="Gr*", evidence_min=1, moves_max=2, rounds=0)
+    )
+    assert len(few.moves) == 2
+    assert all(move.why.reason.startswith("Gr*: ") for move in few.moves)
+    rate = "arrivals"
+    assert plan.after[rate] < few.after[rate] < few.before[rate]  # type: ignore[operator]
+    assert any("2 moves are allowed" in note for note in few.notes)
+
+
+def test_without_evidence_nobody_moves_and_the_plan_says_so(spark: Any, run: Recorded) -> None:
+    plan = plan_subscribers(spark, run.folder, Choice(evidence_min=1000))
+    assert plan.moves == ()
+    assert plan.after | {"reconfiguration_cost": 0.0} == plan.before
+    assert plan.notes[0].startswith("Nobody moves: neither what best chose by boxes nor")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"algorithm": "Magic"}, "algorithm 'Magic' is not known: write one of Gr, "),
+        ({"axes": 0}, "axes = 0 is not accepted: write 1 or more"),
+        ({"complexity": 0}, "complexity = 0 is not accepted"),
+        ({"moves_max": 0}, "moves_max = 0 is not accepted"),
+        ({"delay_max": -0.1}, "delay_max = -0.1 is not accepted"),
+        ({"delay_ms_max": np.inf}, "delay_ms_max = inf is not accepted"),
+        ({"beta": 2.0, "beta_max": 1.0}, "beta = 2 and beta_max = 1 are not accepted"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Choice(**options)
