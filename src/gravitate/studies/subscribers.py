@@ -64,7 +64,7 @@ LOAD_SAMPLES: Final = (1, 2, 5, 10, 20)
 SUPER_INTERESTS: Final = (1, 2, 3, 5, 8)
 EXACT_INSTANCES: Final = 30
 SEEDS_WHOLE: Final = 5
-AT_ONCE: Final = 4
+AT_ONCE: Final = 8
 """How many runs are dealt out together; they take a minute each."""
 
 Progress = Callable[[int, int], None]
