@@ -13,8 +13,8 @@ Decided here, because the paper leaves it open:
   maximum delay of 0.3 (20 to 24 % here), and to a least load balance factor of about 1;
 - the tree of a multi-level network: brokers in random order fill the levels from the top, each
   below the broker of the level above through which its way from the publisher is shortest, among
-  those that have room. 200 brokers of out-degree 15 are 15 inner ones and 185 leaves, the inner
-  ones spread as the leaves are;
+  those that have room. 200 brokers of out-degree 15 are at most 15 inner ones, spread as the
+  leaves are;
 - bounds on load may be given in multiples of the least load balance factor that latencies allow:
   where the paper writes 7 and 8, that least was about 6; here it is between 1.5 and 8, by tree.
 """
