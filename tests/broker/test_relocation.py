@@ -11,6 +11,7 @@ from gravitate.broker.effects import (
     CloseSession,
     HoldReading,
     Redirect,
+    SubscriptionSettled,
 )
 from gravitate.broker.inputs import (
     ClientConnected,
@@ -277,4 +278,33 @@ def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> 
     scene.wired.heal("b", "c")
     scene.publish("d")
     assert scene.wired.delivered("c", "late") == [("pub", 2)]
+    scene.served()
+
+
+def test_who_has_had_events_of_a_publisher_gets_those_it_publishes_after_it_has_given_up(
+    scene: Scene,
+) -> None:
+    """That the target has let it go is known before the publisher is heard of where it was."""
+    wired = scene.wired
+    wired.connect("e", "other")
+    wired.publish("e", "other", {"x": -1})
+    wired.lose("b", "e")
+    wired.connect("c", "late")
+    wired.subscribe("c", "late", "x > 0")  # not settled behind b as long as e is away
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.connect("d")
+    scene.publish("d")
+    assert wired.delivered("c", "late") == [("pub", 2)]
+    wired.tell("d", ClientDisconnected("pub"))
+    assert wired.brokers["c"].router.advertised_by("pub", 1) == []
+    scene.connect("a")
+    scene.publish("a")
+    wired.pass_time(wired.options.hold_s_max)
+    assert not any(isinstance(effect, SubscriptionSettled) for effect in wired.effects["c"])
+    assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3)]
+    wired.heal("b", "e")
+    assert any(isinstance(effect, SubscriptionSettled) for effect in wired.effects["c"])
+    scene.publish("a")
+    assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3), ("pub", 4)]
     scene.served()
