@@ -14,16 +14,20 @@ from gravitate.broker.effects import (
     SubscriptionSettled,
 )
 from gravitate.broker.inputs import (
+    ClientAdvertised,
     ClientConnected,
     ClientDisconnected,
     ClientPaused,
     ClientPublished,
+    ClientUnadvertised,
+    Input,
     MoveRequested,
 )
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S, State
 from gravitate.model.events import Event, PlainBodies
+from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 
 from .wired import Wired
@@ -308,3 +312,23 @@ def test_who_has_had_events_of_a_publisher_gets_those_it_publishes_after_it_has_
     scene.publish("a")
     assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3), ("pub", 4)]
     scene.served()
+
+
+def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
+    """A publisher goes from a to c, and ends there what c has not heard yet that it had at a."""
+    wired = Wired([("a", "b"), ("b", "c"), ("c", "d")])
+    filter = parse("x > 0")
+
+    def begin(broker: str, attachment: int, *more: Input) -> None:
+        connected = ClientConnected("pub", 1, 65535, True, attachment, follows=True)
+        inputs = (connected, ClientAdvertised("pub", "own", filter), *more)
+        wired._carry_out(broker, wired.brokers[broker].handle(inputs, wired.now))
+
+    begin("a", 1)
+    while not wired.brokers["b"].router.advertisements():
+        wired.step()
+    begin("c", 2, ClientUnadvertised("pub", "own"))
+    wired.run()
+    assert {name: b.router.advertisements() for name, b in wired.brokers.items()} == {
+        name: {} for name in "abcd"
+    }
