@@ -11,18 +11,23 @@ from gravitate.broker.effects import (
     CloseSession,
     HoldReading,
     Redirect,
+    SubscriptionSettled,
 )
 from gravitate.broker.inputs import (
+    ClientAdvertised,
     ClientConnected,
     ClientDisconnected,
     ClientPaused,
     ClientPublished,
+    ClientUnadvertised,
+    Input,
     MoveRequested,
 )
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.relocation import PATIENCE_S, State
 from gravitate.model.events import Event, PlainBodies
+from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 
 from .wired import Wired
@@ -278,3 +283,52 @@ def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> 
     scene.publish("d")
     assert scene.wired.delivered("c", "late") == [("pub", 2)]
     scene.served()
+
+
+def test_who_has_had_events_of_a_publisher_gets_those_it_publishes_after_it_has_given_up(
+    scene: Scene,
+) -> None:
+    """That the target has let it go is known before the publisher is heard of where it was."""
+    wired = scene.wired
+    wired.connect("e", "other")
+    wired.publish("e", "other", {"x": -1})
+    wired.lose("b", "e")
+    wired.connect("c", "late")
+    wired.subscribe("c", "late", "x > 0")  # not settled behind b as long as e is away
+    scene.request("d", "a", "b", "c", "d")
+    scene.pause()
+    scene.connect("d")
+    scene.publish("d")
+    assert wired.delivered("c", "late") == [("pub", 2)]
+    wired.tell("d", ClientDisconnected("pub"))
+    assert wired.brokers["c"].router.advertised_by("pub", 1) == []
+    scene.connect("a")
+    scene.publish("a")
+    wired.pass_time(wired.options.hold_s_max)
+    assert not any(isinstance(effect, SubscriptionSettled) for effect in wired.effects["c"])
+    assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3)]
+    wired.heal("b", "e")
+    assert any(isinstance(effect, SubscriptionSettled) for effect in wired.effects["c"])
+    scene.publish("a")
+    assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3), ("pub", 4)]
+    scene.served()
+
+
+def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
+    """A publisher goes from a to c, and ends there what c has not heard yet that it had at a."""
+    wired = Wired([("a", "b"), ("b", "c"), ("c", "d")])
+    filter = parse("x > 0")
+
+    def begin(broker: str, attachment: int, *more: Input) -> None:
+        connected = ClientConnected("pub", 1, 65535, True, attachment, follows=True)
+        inputs = (connected, ClientAdvertised("pub", "own", filter), *more)
+        wired._carry_out(broker, wired.brokers[broker].handle(inputs, wired.now))
+
+    begin("a", 1)
+    while not wired.brokers["b"].router.advertisements():
+        wired.step()
+    begin("c", 2, ClientUnadvertised("pub", "own"))
+    wired.run()
+    assert {name: b.router.advertisements() for name, b in wired.brokers.items()} == {
+        name: {} for name in "abcd"
+    }

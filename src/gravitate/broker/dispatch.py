@@ -63,9 +63,7 @@ class Dispatch:
     def route(self, batch: Batch, came_from: str | None) -> None:
         """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
         self.events_in += len(batch.counters)
-        answers = self._router.destinations(batch)
-        if came_from is not None and (withheld := self._router.withheld(batch, came_from)):
-            answers = [tuple(to for to in answer if to not in withheld) for answer in answers]
+        answers = self._router.served(batch, came_from, self._router.destinations(batch))
         unsettled = self._router.unsettled_links(batch)
         if self._context.observers:
             self._observe_hop(batch, came_from, answers, unsettled)

@@ -31,6 +31,7 @@ from gravitate.broker.messages import (
     Unsubscribe,
 )
 from gravitate.broker.routing.propagation import Propagation
+from gravitate.broker.routing.serving import Serving
 from gravitate.broker.routing.sync import Synchronisation
 from gravitate.broker.routing.table import (
     EVERYWHERE,
@@ -47,7 +48,6 @@ from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
 
 _NOBODY: tuple[str, ...] = ()
-_NONE: frozenset[int] = frozenset()
 _NOTHING: dict[str, AdvertisementEntry] = {}
 
 
@@ -68,24 +68,16 @@ class ContentRouter:
         self._destination_of = destination_of
         self._departed = departed
         self._settlement = Settlement()
+        self._serving = Serving(self._settlement)
         self._propagation = Propagation(broker_id, self._settlement, send)
         self._sync = Synchronisation(peers, self._settlement, send)
         self.planes = {0: RoutingTable(0)}
         self.current_plane = 0
         for peer in peers:
             self.planes[0].neighbours[peer] = Neighbour()
-        self._settling: dict[str, tuple[SubscriptionEntry, set[str]]] = {}
-        """Local subscriptions that have not settled, by id, with the neighbours from which they
-        have not been served."""
         self._ending: dict[tuple[int, str], tuple[str | None, Answer]] = {}
         """Advertisements, by plane and id, that end once nothing trails their publisher's move:
         who wants what is still under way from where it was would be forgotten."""
-        self._prepared: dict[tuple[str, int], dict[str, str]] = {}
-        """Per publisher that has moved: unsettled local subscriptions that miss none of its
-        events, with the neighbour that these come from."""
-        self._withheld: dict[str, frozenset[int]] = {}
-        """Answers of `withheld`. Invalidated by: any change of the settlement (its version)."""
-        self._withheld_version = -1
 
     # What events ask -----------------------------------------------------------------------
 
@@ -103,36 +95,11 @@ class ContentRouter:
             return _NOBODY
         return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
 
-    def withheld(self, batch: Batch, came_from: str) -> frozenset[int]:
-        """Destinations of local subscriptions that `came_from` has not settled yet.
-
-        What comes from there may have holes for them: brokers further back still learn of them.
-        Once it has settled, everything that follows it on the link is complete, and stays so
-        whatever the subscription waits for later. A publisher that has moved behind `came_from`
-        has had the way prepared for all subscriptions there were."""
-        settling = self._settling
-        if not settling:
-            return _NONE
-        settlement = self._settlement
-        if self._withheld_version != settlement.version:
-            self._withheld_version = settlement.version
-            self._withheld = {}
-        answer = self._withheld.get(came_from)
-        if answer is None:
-            found = set()
-            for entry, unserved in settling.values():
-                if came_from in unserved:
-                    if settlement.awaits(entry.request, came_from):
-                        found.add(entry.destination)
-                    else:
-                        unserved.discard(came_from)
-            answer = self._withheld[came_from] = frozenset(found)
-        prepared = self._prepared.get((batch.publisher, batch.incarnation))
-        if not prepared or not answer:
-            return answer
-        return answer - {
-            settling[id][0].destination for id, side in prepared.items() if side == came_from
-        }
+    def served(
+        self, batch: Batch, came_from: str | None, answers: list[tuple[int, ...]]
+    ) -> list[tuple[int, ...]]:
+        """`answers` of `destinations` without local subscriptions that wait to be served."""
+        return self._serving.served(batch, came_from, answers)
 
     def announced(self, batch: Batch) -> bool:
         """Whether every event lies within an advertisement that its publisher still has."""
@@ -315,40 +282,23 @@ class ContentRouter:
         else:
             if entry is not None:
                 self._propagation.remove_subscription(table, entry)
+                self._serving.end(entry)
             entry = self._propagation.add_subscription(
                 table, id, filter, last_hop, anchor, path, destination
             )
             for peer in table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))
-        if last_hop is not LOCAL:
-            self._settlement.seal(entry.request, last_hop, settled)
-            return
+            if last_hop is LOCAL:
+                self._serving.begin(entry, table.neighbours)
+        made = entry
 
         def settled_here() -> None:
-            # An id may be used again, and the request of its former bearer settle after that.
-            if id in self._settling and self._settling[id][0] is entry:
-                self._forget_settling(id)
+            self._serving.end(made)
             settled()
 
-        if id not in self._settling or self._settling[id][0] is not entry:
-            self._forget_settling(id)
-            self._settling[id] = (entry, set(table.neighbours))
-        self._settlement.seal(entry.request, last_hop, settled_here)
-
-    def _prepare(self, advertisement: AdvertisementEntry, side: str) -> None:
-        """A publisher moves behind `side`: no subscription there is now will miss its events."""
-        publisher = (advertisement.publisher, advertisement.incarnation)
-        for id, (_, unserved) in self._settling.items():
-            if side in unserved:
-                self._prepared.setdefault(publisher, {})[id] = side
-
-    def _forget_settling(self, id: str) -> None:
-        if self._settling.pop(id, None) is not None:
-            for publisher, prepared in list(self._prepared.items()):
-                prepared.pop(id, None)
-                if not prepared:
-                    del self._prepared[publisher]
+        answer = settled_here if last_hop is LOCAL else settled
+        self._settlement.seal(entry.request, last_hop, answer)
 
     def _unsubscribe(
         self, table: RoutingTable, id: str, last_hop: str | None, settled: Answer
@@ -357,7 +307,7 @@ class ContentRouter:
         request = Request()
         if entry is not None and entry.last_hop == last_hop:
             request = self._propagation.remove_subscription(table, entry)
-            self._forget_settling(id)
+            self._serving.end(entry)
         self._settlement.seal(request, last_hop, settled)
 
     def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, settled: Answer) -> None:
@@ -382,8 +332,6 @@ class ContentRouter:
         else:
             if former.last_hop is LOCAL:
                 self._departed(former.id)
-            if entry.last_hop is not LOCAL:
-                self._prepare(former, entry.last_hop)
             self._propagation.move_advertisement(table, former, entry.last_hop, entry.attachment)
             entry = former
         self._settlement.seal(entry.request, entry.last_hop, settled)

@@ -183,8 +183,9 @@ class Propagation:
         former = entry.last_hop
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
-        if last_hop in entry.unsettled:
+        if last_hop is not None and last_hop in entry.unsettled:
             self.note_settled(table, entry, last_hop)
+            entry.crossed.add(last_hop)
         entry.request = Request()
         for peer, token in entry.unsettled.items():
             self._settlement.wait(entry.request, peer, token)
@@ -218,7 +219,7 @@ class Propagation:
         table.leave(entry)
         request = Request()
         for peer in table.neighbours:
-            if peer != entry.last_hop:
+            if peer != entry.last_hop or peer in entry.crossed:
                 token = self._settlement.token(peer)
                 self._send(peer, Unadvertise(entry.id, token, table.plane))
                 self._settlement.wait(request, peer, token)

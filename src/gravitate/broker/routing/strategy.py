@@ -38,8 +38,11 @@ class Router(Protocol):
         """Neighbours that must get the batch whatever the tables say."""
         ...
 
-    def withheld(self, batch: Batch, came_from: str) -> frozenset[int]:
-        """Local destinations that are not served yet with what comes from a neighbour."""
+    def served(
+        self, batch: Batch, came_from: str | None, answers: list[tuple[int, ...]]
+    ) -> list[tuple[int, ...]]:
+        """`answers` of `destinations` without the local ones that are not served yet with what
+        comes from a neighbour; the others are, and will be with what the publisher publishes."""
         ...
 
     def announced(self, batch: Batch) -> bool:

@@ -34,8 +34,8 @@ class AdvertisementEntry:
     """An advertisement and the way back to its publisher."""
 
     __slots__ = (
-        "attachment", "filter", "id", "incarnation", "last_hop", "publisher", "request", "stale",
-        "trailing", "unsettled",
+        "attachment", "crossed", "filter", "id", "incarnation", "last_hop", "publisher", "request",
+        "stale", "trailing", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,9 @@ class AdvertisementEntry:
         self.attachment = attachment
         """How often the publisher has attached itself to a broker, as far as is known here."""
         self.request = Request()
+        self.crossed: set[str] = set()
+        """Neighbours that said it newer than they had been told it, before they can have heard: one
+        that had ended it by then takes what it hears for news."""
         self.trailing: set[str] = set()
         """Neighbours behind which the publisher was: events from there may still be under way."""
         self.unsettled: dict[str, int] = {}
