@@ -43,7 +43,7 @@ def subscribers(
     axes: Annotated[
         int, typer.Option(help="Dimensions of interests: topic, then most constrained attributes.")
     ] = 2,
-    seed: Annotated[int, typer.Option(help="What the algorithm draws from.")] = 0,
+    seed: Annotated[int, typer.Option(help="What the algorithm draws from.", min=0)] = 0,
     moves_max: Annotated[
         int | None,
         typer.Option(help="At most so many moves, those that bring most.", show_default=False),

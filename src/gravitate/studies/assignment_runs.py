@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -29,7 +30,7 @@ from gravitate.plan.assignment.problem import Problem
 from gravitate.plan.assignment.rectangles import candidate_rectangles
 from gravitate.plan.assignment.searching import SearchParameters, improved
 from gravitate.plan.assignment.slp import Planned, SlpParameters, slp, slp1
-from gravitate.plan.assignment.solution import Solution, measures, violations
+from gravitate.plan.assignment.solution import Solution, measures, rank, violations
 from gravitate.studies.assignment_instances import Instance, problem_of_instance
 
 Part = Literal[
@@ -133,7 +134,7 @@ def assign(setting: Setting) -> Seen:
                 planned = (slp1 if algorithm == "SLP1" else slp)(problem, seed, parameters)
                 found[algorithm] = planned.solution
             case "ours":
-                found[algorithm] = searched(problem, list(found.values()), seed)
+                found[algorithm] = searched(problem, found, seed)
             case "ours to beta_max":
                 allowed = msgspec.structs.replace(problem, beta=problem.beta_max)
                 found[algorithm] = improved(allowed, found[SEARCHED], seed, SEARCH_ON)
@@ -157,14 +158,10 @@ def assign(setting: Setting) -> Seen:
     )
 
 
-def searched(problem: Problem, starts: list[Solution], seed: int) -> Solution:
-    """The local search from the best of these: the fewest broken bounds, then the bandwidth."""
-
-    def rank(solution: Solution) -> tuple[int, float]:
-        hard = sum(violation.is_hard for violation in violations(problem, solution))
-        return hard, measures(problem, solution).bandwidth
-
-    return improved(problem, min(starts, key=rank), seed)
+def searched(problem: Problem, found: Mapping[str, Solution], seed: int) -> Solution:
+    """The local search from the better of Gr* and SLP1 or SLP, where they ran."""
+    starts = [found[name] for name in ("SLP1", "SLP", "Gr*") if name in found]
+    return improved(problem, min(starts, key=lambda one: rank(problem, one)), seed)
 
 
 def outcome(algorithm: str, problem: Problem, solution: Solution) -> Outcome:

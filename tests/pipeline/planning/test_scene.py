@@ -154,7 +154,11 @@ def test_algorithms_that_ignore_latency_still_leave_alone_who_is_to_stay() -> No
     posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], Choice(algorithm="Balance"))
     assert posed is not None
     assert posed.targets().tolist() == [3, 0, 0, 0]
-    assert posed.broken(posed.home) == ["a has 3 times its share of subscribers, 1.8 allowed"]
+    ((times, sentence),) = posed.broken(posed.home).values()
+    assert (round(times, 9), sentence) == (
+        3.0,
+        "a has 3 times its share of subscribers, 1.8 allowed",
+    )
 
 
 def test_there_is_no_problem_when_nobody_got_anything() -> None:

@@ -9,7 +9,7 @@ same with the tasks' answers. So what comes to the driver is as large as a sampl
 the sets of leaves that there are, and is the same however blocks are dealt out.
 
 Weights are a column of the blocks. Doubling them makes the next DataFrame, which is kept in place
-of the one before.
+of the one before; the blocks themselves are kept, or not, by whoever made them.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class FramePopulation:
     """A `plan.assignment.population.Population` on Spark."""
 
     def __init__(self, blocks: Any, shape: Shape, seed: int) -> None:
-        self._start = blocks.persist()
-        self._frame = self._start
+        self._start = blocks
+        self._frame = blocks
         self._shape = shape
         self._seed = seed
         self._in_blocks: list[tuple[int, Words, Longs]] = []
@@ -81,8 +81,7 @@ class FramePopulation:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        for frame in {id(it): it for it in (self._frame, self._start)}.values():
-            frame.unpersist()
+        self.forget_weights()
 
     def __len__(self) -> int:
         return self._shape.subscribers

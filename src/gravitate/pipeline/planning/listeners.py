@@ -152,7 +152,8 @@ def listeners(changes: Any, deliveries: Any, space: EventSpace) -> Any:
     last = F.max_by("broker", F.struct("begun_s", "broker"))
     asking = wanted.groupBy("session").agg(last.alias("asked_at"), *bounds)
     hearing = deliveries.groupBy("session").agg(
-        F.count(F.lit(1)).alias("heard"), F.max_by("broker", "at_s").alias("heard_at")
+        F.count(F.lit(1)).alias("heard"),
+        F.max_by("broker", F.struct("at_s", "broker")).alias("heard_at"),
     )
     return asking.join(hearing, "session", "full").select(
         F.col("session").alias("subscriber"),

@@ -185,17 +185,14 @@ def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, 
             f"and {int(moves.sum()) - kept} others that the recorded events suggest"
             + ("." if limit is None else f"; {limit} moves are allowed.")
         )
-    if gains.before:
+    if gains.before and moves.any():
         share = 100 * (gains.before - gains.after) / gains.before
         said.append(f"Links carry {share:.1f} % fewer messages.")
-    now = set(posed.broken(posed.home))
-    then = posed.broken(after)
-    said += [f"A bound does not hold: {sentence}." for sentence in then if sentence not in now]
-    if stays := sum(sentence in now for sentence in then):
-        said.append(
-            f"At {stays} brokers a bound does not hold as things are; to mend that there would "
-            "cost messages, so it stays."
-        )
+    now, then = posed.broken(posed.home), posed.broken(after)
+    worse = [key for key, (far, _) in then.items() if key not in now or far > now[key][0]]
+    said += [f"A bound does not hold: {then[key][1]}." for key in worse]
+    if stays := len(then) - len(worse):
+        said.append(f"At {stays} brokers a bound holds neither before nor after.")
     return tuple(said)
 
 

@@ -51,7 +51,7 @@ def places(publications: Any) -> Any:
     """`publisher, source, published, size_bytes`: where each publisher is, how many events it
     published and what one of them weighs."""
     return publications.groupBy("publisher").agg(
-        F.max_by("broker", "at_s").alias("source"),
+        F.max_by("broker", F.struct("at_s", "broker")).alias("source"),
         F.count(F.lit(1)).alias("published"),
         F.avg("size_bytes").alias("size_bytes"),
     )

@@ -72,8 +72,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"algorithm {self.algorithm!r} is not known: write one of {', '.join(ALGORITHMS)}"
             )
-        for name in ("axes", "complexity", "evidence_min", "moves_max", "rounds"):
-            least = 0 if name == "rounds" else 1
+        for name in ("axes", "complexity", "evidence_min", "moves_max", "rounds", "seed"):
+            least = 0 if name in ("rounds", "seed") else 1
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} = {value} is not accepted: write {least} or more")
@@ -161,9 +161,10 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
         )
         chosen = self.scene.broker[solution.leaf]
         # Some algorithms ignore candidates, and with them who is to stay.
-        free = np.bitwise_count(self.problem.reach.candidates).sum(axis=1) > 1
+        table = candidate_table(self.problem.reach.candidates, len(self.scene.leaf))
+        is_candidate = table[np.arange(len(solution.leaf)), solution.leaf]
         found = self.home.copy()
-        found[self.subscriber] = np.where(free, chosen, self.home[self.subscriber])
+        found[self.subscriber] = np.where(is_candidate, chosen, self.home[self.subscriber])
         return found, yardstick
 
     def lower_bound(self) -> float:
@@ -196,22 +197,25 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
         leaf = self.scene.leaf[home]
         return self.scene.network.leaf_ms[leaf] + self.scene.near_ms[self.home, leaf]
 
-    def broken(self, home: Ints) -> list[str]:
-        """Bounds on latency and load that do not hold with subscribers at `home`, as sentences."""
+    def broken(self, home: Ints) -> dict[tuple[str, int], tuple[float, str]]:
+        """Bounds on latency and load that do not hold with subscribers at `home`: by kind and
+        broker how far, and a sentence."""
         solution = with_grown_filters(self.problem, self.scene.leaf[home[self.subscriber]])
         brokers = self.scene.overlay.brokers
         at = dict(zip(self.scene.network.leaves.tolist(), self.scene.broker.tolist(), strict=True))
-        said = []
+        said = {}
         for found in violations(self.problem, solution):
             if found.kind == "load":
-                said.append(
+                said[found.kind, found.broker] = (
+                    found.found,
                     f"{brokers[at[found.broker]]} has {found.found:.3g} times its share of "
-                    f"subscribers, {found.accepted:.3g} allowed"
+                    f"subscribers, {found.accepted:.3g} allowed",
                 )
             elif found.kind == "latency":
-                said.append(
+                said[found.kind, found.broker] = (
+                    found.found,
                     f"subscribers of {brokers[at[found.broker]]} are up to {found.found:.3g} ms "
-                    f"away, {found.accepted:.3g} ms allowed"
+                    f"away, {found.accepted:.3g} ms allowed",
                 )
         return said
 

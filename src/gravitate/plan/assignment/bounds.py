@@ -64,6 +64,9 @@ class BoundParameters(msgspec.Struct, frozen=True):
     """How fine the event space is cut."""
 
     cells_per_axis: Annotated[int, msgspec.Meta(ge=1)] = 128
+    counts_max: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
+    """How many counts, sets of leaves times cells, are kept at most: on many axes cells are
+    coarser. A coarser cut is a bound as well."""
     sample_max: Annotated[int, msgspec.Meta(ge=1)] = 100_000
     """How many interests ticks and families are made from."""
 
@@ -142,8 +145,11 @@ def plan_of(
     levels = levels_of(network, capacity)
     levels[0] = Level(np.where(apart > 0.0, kernels.NOWHERE, levels[0].item_of), capacity)
     families = [family_of(_lifted(candidates, level), len(level.capacity)) for level in levels]
-    axes = range(interests.shape[2])
-    ticks = [_ticks(interests[:, :, axis], parameters.cells_per_axis) for axis in axes]
+    axes = interests.shape[2]
+    sets = max(len(family.sets) for family in families)
+    affordable = int((parameters.counts_max / sets) ** (1 / axes))
+    cells = max(1, min(parameters.cells_per_axis, affordable))
+    ticks = [_ticks(interests[:, :, axis], cells) for axis in range(axes)]
     return Plan(levels, families, ticks, float(apart.sum()))
 
 
