@@ -203,7 +203,7 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
         solution = with_grown_filters(self.problem, self.scene.leaf[home[self.subscriber]])
         brokers = self.scene.overlay.brokers
         at = dict(zip(self.scene.network.leaves.tolist(), self.scene.broker.tolist(), strict=True))
-        said = {}
+        said: dict[tuple[str, int], tuple[float, str]] = {}
         for found in violations(self.problem, solution):
             if found.kind == "load":
                 said[found.kind, found.broker] = (
