@@ -3,12 +3,12 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 2
 CASES ?= matching node links simulator pipeline placement assignment
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint format bench study setup lock clean
+.PHONY: help demo test test-pipeline test-others slow lint format bench study setup lock clean
 
 help: ## say what can be made
 	@echo "gravitate: a publish/subscribe network that pulls itself into shape"
@@ -17,8 +17,15 @@ help: ## say what can be made
 demo: $(VENV)/.runtime ## a workload from Spark, 15 brokers on sockets without and with GRAPE, a report
 	$(BIN)/gravitate demo
 
-test: $(VENV)/.dev ## run the test suite (WORKERS=3, one of which has Spark)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q
+test: $(VENV)/.dev ## run the test suite: brokers and planners on WORKERS=2, beside them the slow loop
+	@echo "two runs of pytest side by side: tests/pipeline, and everything else"
+	@$(MAKE) --no-print-directory -j 2 test-pipeline test-others
+
+test-pipeline: $(VENV)/.dev
+	$(BIN)/pytest -q tests/pipeline  # one process, so that there is one Spark session
+
+test-others: $(VENV)/.dev
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore tests/pipeline
 
 slow: $(VENV)/.dev ## run the tests that take minutes each
 	$(BIN)/pytest -q -m slow
