@@ -15,6 +15,7 @@ from gravitate.broker.effects import (
     Redirect,
     SubscriptionSettled,
 )
+from gravitate.broker.guest_messages import GuestCut
 from gravitate.broker.inputs import (
     ClientAcknowledged,
     ClientArrived,
@@ -27,6 +28,7 @@ from gravitate.broker.inputs import (
     Continues,
     MoveRequested,
     StopRequested,
+    TimerFired,
 )
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.reassignment import ASK_AGAIN_S, LEASE_S, PATIENCE_S, State
@@ -69,6 +71,14 @@ class Scene:
         for broker in "ade":
             self.wired.publish(broker, f"pub-{broker}", {"x": self.published})
 
+    def publish_soon(self) -> None:
+        """The same, once brokers go on talking: a guest at d gets it, and so does the client before
+        d can say that the guest is ready."""
+        self.published += 1
+        events = PlainBodies((Event({"topic": "t", "x": self.published}),))
+        for broker in "dae":
+            self.wired.queue.append((broker, ClientPublished(f"pub-{broker}", events, 1)))
+
     def request(self, target: str = "d", *path: str) -> None:
         path = path or ("a", "b", "c", "d")
         move = ReassignSubscriber("m1", "sub", "a", target, Rationale("closer"), path)
@@ -81,6 +91,12 @@ class Scene:
         wired.queue.append(("a", MoveRequested(move)))
         while not reached():
             wired.step()
+
+    def time_is_almost_up(self) -> None:
+        """The timer of the move fires as early as a node's may: see `serve.timers`."""
+        wired = self.wired
+        wired.now = wired.timers.pop(("a", "move:m1")) - 0.0004
+        wired.tell("a", TimerFired("move:m1"))
 
     def acknowledge(self, broker: str) -> None:
         sequences = [
@@ -257,6 +273,51 @@ def test_a_word_of_its_arrival_that_was_lost_is_asked_for_again(scene: Scene) ->
     assert scene.ends.outcomes == [MoveOutcome.DONE]
     scene.publish()
     scene.served("a", "d")
+
+
+@pytest.mark.parametrize("state", [State.ASKED, State.PREPARING])
+def test_a_timer_that_is_a_little_early_changes_nothing(scene: Scene, state: State) -> None:
+    wired = scene.wired
+    moves = wired.brokers["a"].subscribers.reassignments
+    guests = wired.brokers["d"].subscribers.guests
+    if state is State.ASKED:
+        scene.request_until(lambda: bool(moves.under_way()))
+    else:
+        scene.request_until(lambda: len(guests) == 1)
+        scene.publish_soon()
+    scene.time_is_almost_up()
+    assert ("a", "move:m1") in wired.timers
+    scene.acknowledge("a")
+    scene.pause()
+    scene.arrive()
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    scene.publish()
+    scene.served("a", "d")
+    scene.at_rest("d")
+
+
+def test_a_cut_for_a_guest_that_is_not_ready_does_not_count(scene: Scene) -> None:
+    guests = scene.wired.brokers["d"].subscribers.guests
+    scene.request_until(lambda: len(guests) == 1)
+    scene.publish_soon()
+    guests.handle("c", GuestCut("m1", tuple("abcd"), ()))
+    scene.wired.run()
+    scene.acknowledge("a")
+    scene.pause()
+    scene.arrive()
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    scene.served("a", "d")
+
+
+def test_a_client_under_way_is_not_waited_for_longer_than_said(scene: Scene) -> None:
+    scene.leave()
+    left_at = scene.wired.now
+    until = left_at + PATIENCE_S[State.LEAVING]
+    while scene.wired.timers["a", "move:m1"] < until:
+        scene.time_is_almost_up()
+    assert scene.ends.outcomes == []
+    scene.wired.pass_time(until - scene.wired.now)
+    assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
 
 
 def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:

@@ -169,6 +169,8 @@ class Guests:
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
+        if not guest.ready:
+            return  # it answers to nothing that was said here
         if not guest.complete:
             guest.session.cut(message.seen, zip(message.batches, message.qos, strict=True))
             guest.complete = True
