@@ -32,7 +32,7 @@ def guest_messages(
 ) -> Drawn:
     """One of every kind."""
     wanted = st.lists(
-        st.builds(Wanted, names, filters, st.integers(0, 1), st.booleans()), max_size=2
+        st.builds(Wanted, names, filters, st.integers(0, 2), st.booleans()), max_size=2
     ).map(tuple)
     seen = st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple)
     origins = st.just("") | names

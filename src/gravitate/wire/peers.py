@@ -77,6 +77,7 @@ _LENGTH: Final = struct.Struct(">I")
 _WITH_PACKET_ID: Final = 1
 _PAYLOAD_FIELDS: Final = 2
 _FEW_BODIES: Final = 8
+_QUALITIES: Final = (0, 1, 2)
 _PLAIN: Final = 1
 _DATA: Final = 2
 
@@ -346,6 +347,11 @@ def _carried(message: _Carrying, batches: list[Batch]) -> Publications | Deliver
 
 
 def _wanted(wanted: Wanted) -> Wanted:
+    if wanted.qos not in _QUALITIES:
+        raise PeerError(
+            MALFORMED,
+            f"quality of service {wanted.qos} for {wanted.name!r}; known are {_QUALITIES}",
+        )
     return msgspec.structs.replace(wanted, filter=_accepted(wanted.filter))
 
 
