@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker.effects import CloseSession, Deliver, SubscriptionSettled
+from gravitate.broker import tethered_subscribers
+from gravitate.broker.effects import CloseSession, Deliver, Send, SubscriptionSettled
+from gravitate.broker.guest_messages import GuestCut
 from gravitate.broker.inputs import (
     ClientDisconnected,
     ClientSubscribed,
@@ -15,6 +17,7 @@ from gravitate.broker.inputs import (
 )
 from gravitate.broker.links import Role
 from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.messages import Data
 from gravitate.broker.reassignment import PATIENCE_S
 from gravitate.broker.reassignment import State as MoveState
 from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
@@ -198,6 +201,31 @@ def test_a_tether_that_stays_cut_takes_the_subscriber_home(scene: Scene) -> None
     scene.wired.lose("a", "d")
     scene.publish()
     scene.wired.pass_time(DOWN_S_MAX + 1)
+    assert scene.place() == ("a", State.ATTACHED)
+    scene.publish()
+    scene.served()
+    assert scene.local() == ["a"]
+
+
+def test_much_that_is_left_to_deliver_comes_home_in_parts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tethered_subscribers, "CUT_BATCHES_MAX", 2)
+    scene.move("abcd")
+    scene.wired.lose("a", "d")
+    for _ in range(3):
+        scene.publish()
+    scene.wired.pass_time(DOWN_S_MAX + 1)
+    cuts = [
+        message
+        for effect in scene.wired.effects["d"]
+        if isinstance(effect, Send) and isinstance(effect.frame, Data)
+        for message in effect.frame.messages
+        if isinstance(message, GuestCut)
+    ]
+    assert [(cut.part, len(cut.batches), cut.more) for cut in cuts] == [
+        (0, 2, True), (1, 2, True), (2, 2, True), (3, 2, True), (4, 1, False),
+    ]  # fmt: skip
     assert scene.place() == ("a", State.ATTACHED)
     scene.publish()
     scene.served()

@@ -40,7 +40,8 @@ def guest_messages(
 
     def cut(carried: list[Batch]) -> Drawn:
         qos = st.just(tuple(batch.qos for batch in carried))
-        return st.builds(GuestCut, names, paths, seen, qos, st.just(tuple(carried)))
+        carry = st.just(tuple(carried))
+        return st.builds(GuestCut, names, paths, seen, qos, carry, st.integers(0, 2), st.booleans())
 
     return st.one_of(
         st.builds(TakeGuest, names, paths, names, numbers, wanted, st.floats(0, 60), origins),
