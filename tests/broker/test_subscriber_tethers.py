@@ -3,6 +3,8 @@ fails on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gravitate.broker import tethered_subscribers
@@ -25,6 +27,7 @@ from gravitate.broker.subscriber_tethers import ARRIVE_S_MAX, RECALL_S_MAX
 from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
 from gravitate.broker.tethered_subscribers import LOST_S_MAX
 from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
 
@@ -170,6 +173,45 @@ def test_what_the_client_subscribes_to_later_is_served_where_it_is(scene: Scene)
     assert scene.local() == ["d", "d"]
     scene.wired.tell("a", ClientUnsubscribed("sub", "more"))
     assert scene.local() == ["d"]
+    scene.publish()
+    scene.served()
+
+
+def settled(scene: Scene) -> list[str]:
+    """The subscriptions that the client was told to have settled."""
+    return [e.name for e in scene.wired.effects["a"] if isinstance(e, SubscriptionSettled)]
+
+
+def test_what_is_subscribed_to_once_more_is_confirmed_and_not_routed_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.move("abcd")
+    router = scene.wired.brokers["d"].router
+    subscribe, routed = router.subscribe, list[str]()
+
+    def watched(id: str, filter: Filter, destination: int, done: Callable[[], None]) -> None:
+        routed.append(id)
+        subscribe(id, filter, destination, done)
+
+    monkeypatch.setattr(router, "subscribe", watched)
+    known = len(settled(scene))
+    scene.wired.subscribe("a", "sub", "x > 0")
+    assert settled(scene)[known:] == ["x > 0"]
+    assert routed == []
+    scene.wired.subscribe("a", "sub", "x < 0")
+    assert settled(scene)[known:] == ["x > 0", "x < 0"]
+    assert len(routed) == 1
+
+
+def test_what_is_subscribed_to_once_more_before_it_has_settled_settles(scene: Scene) -> None:
+    scene.move("abcd")
+    scene.wired.lose("b", "c")
+    known = len(settled(scene))
+    for _ in range(2):
+        scene.wired.subscribe("a", "sub", "y > 0")
+    assert settled(scene)[known:] == []
+    scene.wired.heal("b", "c")
+    assert settled(scene)[known:] == ["y > 0"]
     scene.publish()
     scene.served()
 
