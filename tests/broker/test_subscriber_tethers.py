@@ -4,12 +4,13 @@ fails on the way."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from gravitate.broker import tethered_subscribers
 from gravitate.broker.effects import CloseSession, Deliver, Send, SubscriptionSettled
-from gravitate.broker.guest_messages import GuestCut
+from gravitate.broker.guest_messages import GuestCut, GuestWants
 from gravitate.broker.inputs import (
     ClientDisconnected,
     ClientSubscribed,
@@ -33,6 +34,8 @@ from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscrib
 
 from .test_relocation import CHAIN
 from .wired import Wired
+
+M = TypeVar("M")
 
 
 class Watch(Mechanism):
@@ -177,6 +180,17 @@ def test_what_the_client_subscribes_to_later_is_served_where_it_is(scene: Scene)
     scene.served()
 
 
+def sent(scene: Scene, broker: str, kind: type[M]) -> list[M]:
+    """The messages of a kind that a broker has sent."""
+    return [
+        message
+        for effect in scene.wired.effects[broker]
+        if isinstance(effect, Send) and isinstance(effect.frame, Data)
+        for message in effect.frame.messages
+        if isinstance(message, kind)
+    ]
+
+
 def settled(scene: Scene) -> list[str]:
     """The subscriptions that the client was told to have settled."""
     return [e.name for e in scene.wired.effects["a"] if isinstance(e, SubscriptionSettled)]
@@ -214,6 +228,22 @@ def test_what_is_subscribed_to_once_more_before_it_has_settled_settles(scene: Sc
     assert settled(scene)[known:] == ["y > 0"]
     scene.publish()
     scene.served()
+
+
+def test_what_is_subscribed_to_together_is_told_at_once(scene: Scene) -> None:
+    scene.move("abcd")
+    known, said = len(settled(scene)), len(sent(scene, "a", GuestWants))
+    conditions = [f"y > {i}" for i in range(4)]
+    scene.wired.tell("a", *(ClientSubscribed("sub", c, parse(c), 1) for c in conditions))
+    assert settled(scene)[known:] == conditions
+    assert len(sent(scene, "a", GuestWants)) == said + 1
+    scene.wired.tell(
+        "a",
+        *(ClientUnsubscribed("sub", c) for c in conditions),
+        ClientDisconnected("sub"),
+    )
+    assert len(sent(scene, "a", GuestWants)) == said + 1, "there is nobody to be served"
+    assert scene.local() == []
 
 
 def test_quality_is_what_client_and_publisher_agree_on(scene: Scene) -> None:
@@ -258,13 +288,7 @@ def test_much_that_is_left_to_deliver_comes_home_in_parts(
     for _ in range(3):
         scene.publish()
     scene.wired.pass_time(DOWN_S_MAX + 1)
-    cuts = [
-        message
-        for effect in scene.wired.effects["d"]
-        if isinstance(effect, Send) and isinstance(effect.frame, Data)
-        for message in effect.frame.messages
-        if isinstance(message, GuestCut)
-    ]
+    cuts = sent(scene, "d", GuestCut)
     assert [(cut.part, len(cut.batches), cut.more) for cut in cuts] == [
         (0, 2, True), (1, 2, True), (2, 2, True), (3, 2, True), (4, 1, False),
     ]  # fmt: skip
