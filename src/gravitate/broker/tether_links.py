@@ -19,7 +19,7 @@ from gravitate.broker.links import LinkTable, Role
 LINGER_S: Final = 2.0
 """How long a link stays that no tether needs."""
 DOWN_S_MAX: Final = 3.0
-"""How long a link may be down before its publishers are taken home."""
+"""How long a link may be down before its clients are taken home."""
 
 
 class TetherLinks:
@@ -38,7 +38,7 @@ class TetherLinks:
         self._needed = needed
         self._others = None if others is None else frozenset(others)
         self._expected: dict[str, tuple[str, float]] = {}
-        """By move: the broker that will attach a publisher here, until when it may."""
+        """By move: the broker that will attach a client here, until when it may."""
         self._down_at: dict[str, float] = {}
         """Since when links have not been up."""
 
@@ -58,7 +58,7 @@ class TetherLinks:
         self._links.add(peer, Role.TETHER, self._context.now)
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
-        """Let `peer` attach the publisher here that `move` is about."""
+        """Let `peer` attach the client here that `move` is about."""
         if peer == self._context.broker_id:
             return
         now = self._context.now
