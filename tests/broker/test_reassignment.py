@@ -28,7 +28,6 @@ from gravitate.broker.inputs import (
     Continues,
     MoveRequested,
     StopRequested,
-    TimerFired,
 )
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.reassignment import ASK_AGAIN_S, LEASE_S, PATIENCE_S, State
@@ -91,12 +90,6 @@ class Scene:
         wired.queue.append(("a", MoveRequested(move)))
         while not reached():
             wired.step()
-
-    def time_is_almost_up(self) -> None:
-        """The timer of the move fires as early as a node's may: see `serve.timers`."""
-        wired = self.wired
-        wired.now = wired.timers.pop(("a", "move:m1")) - 0.0004
-        wired.tell("a", TimerFired("move:m1"))
 
     def acknowledge(self, broker: str) -> None:
         sequences = [
@@ -285,7 +278,7 @@ def test_a_timer_that_is_a_little_early_changes_nothing(scene: Scene, state: Sta
     else:
         scene.request_until(lambda: len(guests) == 1)
         scene.publish_soon()
-    scene.time_is_almost_up()
+    wired.fire_early("a", "move:m1")
     assert ("a", "move:m1") in wired.timers
     scene.acknowledge("a")
     scene.pause()
@@ -314,7 +307,7 @@ def test_a_client_under_way_is_not_waited_for_longer_than_said(scene: Scene) -> 
     left_at = scene.wired.now
     until = left_at + PATIENCE_S[State.LEAVING]
     while scene.wired.timers["a", "move:m1"] < until:
-        scene.time_is_almost_up()
+        scene.wired.fire_early("a", "move:m1")
     assert scene.ends.outcomes == []
     scene.wired.pass_time(until - scene.wired.now)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]

@@ -17,10 +17,11 @@ from gravitate.broker.inputs import (
     ClientUnsubscribed,
     MoveRequested,
     StopRequested,
+    TimerFired,
 )
 from gravitate.broker.links import Role
 from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import Data
+from gravitate.broker.messages import Data, PrepareMove
 from gravitate.broker.reassignment import PATIENCE_S
 from gravitate.broker.reassignment import State as MoveState
 from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
@@ -277,6 +278,32 @@ def test_a_tether_that_stays_cut_takes_the_subscriber_home(scene: Scene) -> None
     scene.publish()
     scene.served()
     assert scene.local() == ["a"]
+
+
+def test_timers_that_are_a_little_early_do_not_keep_a_link_that_is_lost(scene: Scene) -> None:
+    scene.move("abcd")
+    scene.wired.lose("a", "d")
+    scene.wired.run()
+    scene.publish()
+    for broker, peer in ("ad", "da"):
+        scene.wired.fire_early(broker, f"tether:down:{peer}")
+    assert scene.place() == ("d", State.ATTACHED)
+    scene.wired.pass_time(1.0)
+    assert scene.place() == ("a", State.ATTACHED)
+    scene.publish()
+    scene.served()
+
+
+def test_a_timer_that_is_a_little_early_does_not_keep_a_link_that_nobody_uses() -> None:
+    wired = Wired(CHAIN)
+    links = wired.brokers["d"].tether_links
+    prepare = PrepareMove("m", tuple("abcd"), 5.0, "a")
+    wired.brokers["c"].dispatch.send_control("d", prepare)
+    wired.tell("c", TimerFired("anything: what waits is sent"))
+    wired.fire_early("d", "tether:idle:a")
+    assert links.exists("a")
+    wired.pass_time(1.0)
+    assert not links.exists("a")
 
 
 def test_much_that_is_left_to_deliver_comes_home_in_parts(
