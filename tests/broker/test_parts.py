@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gravitate.broker.guest_messages import GuestCut, TakeGuest
+from gravitate.broker.guests import Guest
+from gravitate.broker.kept import Backlog, parts_of
 from gravitate.broker.locks import MoveLock
+from gravitate.broker.options import DEFAULTS
 from gravitate.broker.routing.table import AdvertisementEntry, RoutingTable
-from gravitate.broker.sessions import common_levels
+from gravitate.broker.sessions import Session, common_levels
 from gravitate.broker.settlement import Request, Settlement
 from gravitate.broker.tail import Tail
+from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING
 
 
@@ -125,3 +130,45 @@ def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:
 )
 def test_common_levels_are_whole_levels(topics: list[str], shared: str) -> None:
     assert common_levels(topics) == shared
+
+
+def _backlog(sizes_bytes: list[int]) -> Backlog:
+    """One batch of one event for each size."""
+    return tuple(
+        (Batch("p", 1, [counter], PlainBodies([Event({}, bytes(size))]), 1), counter % 2)
+        for counter, size in enumerate(sizes_bytes, 1)
+    )
+
+
+@given(st.lists(st.integers(0, 12), max_size=30), st.integers(1, 5), st.integers(0, 20))
+def test_a_backlog_in_parts_is_whole_and_each_part_within_its_bounds(
+    sizes_bytes: list[int], batches_max: int, bytes_max: int
+) -> None:
+    backlog = _backlog(sizes_bytes)
+    parts = parts_of(backlog, batches_max, bytes_max)
+    assert tuple(one for part in parts for one in part) == backlog
+    assert len(parts) == 1 or all(parts)
+    for part in parts:
+        assert len(part) <= batches_max
+        assert len(part) <= 1 or sum(b.bodies.size_bytes() for b, _ in part) <= bytes_max
+
+
+@given(st.integers(1, 6), st.lists(st.sets(st.integers(0, 5)), max_size=4))
+def test_a_cut_is_whole_once_each_of_its_parts_has_come_in_its_turn(
+    count: int, losses: list[set[int]]
+) -> None:
+    """Each time it is told, some parts are lost; the last time none is."""
+    backlog = _backlog([1] * count)
+    request = TakeGuest("m", ("a", "b"), "sub", 1, (), 1.0)
+    session = Session("sub", 1, 0, False, DEFAULTS, lambda *_: None, lambda _: None)
+    guest = Guest(request, session, is_recall=True, since=0.0)
+    for lost in [*losses, set[int]()]:
+        for number, part in enumerate(parts_of(backlog, 1, 1)):
+            if number in lost:
+                continue
+            qos, batches = tuple(q for _, q in part), tuple(b for b, _ in part)
+            more = number < count - 1
+            is_whole = guest.add_part(GuestCut("m", ("a", "b"), (), qos, batches, number, more))
+            if is_whole:
+                assert tuple(guest.backlog) == backlog
+    assert is_whole

@@ -15,6 +15,7 @@ from gravitate.broker.effects import (
     Redirect,
     SubscriptionSettled,
 )
+from gravitate.broker.guest_messages import GuestCut
 from gravitate.broker.inputs import (
     ClientAcknowledged,
     ClientArrived,
@@ -68,6 +69,14 @@ class Scene:
         self.published += 1
         for broker in "ade":
             self.wired.publish(broker, f"pub-{broker}", {"x": self.published})
+
+    def publish_soon(self) -> None:
+        """The same, once brokers go on talking: a guest at d gets it, and so does the client before
+        d can say that the guest is ready."""
+        self.published += 1
+        events = PlainBodies((Event({"topic": "t", "x": self.published}),))
+        for broker in "dae":
+            self.wired.queue.append((broker, ClientPublished(f"pub-{broker}", events, 1)))
 
     def request(self, target: str = "d", *path: str) -> None:
         path = path or ("a", "b", "c", "d")
@@ -257,6 +266,51 @@ def test_a_word_of_its_arrival_that_was_lost_is_asked_for_again(scene: Scene) ->
     assert scene.ends.outcomes == [MoveOutcome.DONE]
     scene.publish()
     scene.served("a", "d")
+
+
+@pytest.mark.parametrize("state", [State.ASKED, State.PREPARING])
+def test_a_timer_that_is_a_little_early_changes_nothing(scene: Scene, state: State) -> None:
+    wired = scene.wired
+    moves = wired.brokers["a"].subscribers.reassignments
+    guests = wired.brokers["d"].subscribers.guests
+    if state is State.ASKED:
+        scene.request_until(lambda: bool(moves.under_way()))
+    else:
+        scene.request_until(lambda: len(guests) == 1)
+        scene.publish_soon()
+    wired.fire_early("a", "move:m1")
+    assert ("a", "move:m1") in wired.timers
+    scene.acknowledge("a")
+    scene.pause()
+    scene.arrive()
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    scene.publish()
+    scene.served("a", "d")
+    scene.at_rest("d")
+
+
+def test_a_cut_for_a_guest_that_is_not_ready_does_not_count(scene: Scene) -> None:
+    guests = scene.wired.brokers["d"].subscribers.guests
+    scene.request_until(lambda: len(guests) == 1)
+    scene.publish_soon()
+    guests.handle("c", GuestCut("m1", tuple("abcd"), ()))
+    scene.wired.run()
+    scene.acknowledge("a")
+    scene.pause()
+    scene.arrive()
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    scene.served("a", "d")
+
+
+def test_a_client_under_way_is_not_waited_for_longer_than_said(scene: Scene) -> None:
+    scene.leave()
+    left_at = scene.wired.now
+    until = left_at + PATIENCE_S[State.LEAVING]
+    while scene.wired.timers["a", "move:m1"] < until:
+        scene.wired.fire_early("a", "move:m1")
+    assert scene.ends.outcomes == []
+    scene.wired.pass_time(until - scene.wired.now)
+    assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
 
 
 def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:

@@ -3,18 +3,25 @@ fails on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
-from gravitate.broker.effects import CloseSession, Deliver, SubscriptionSettled
+from gravitate.broker import tethered_subscribers
+from gravitate.broker.effects import CloseSession, Deliver, Send, SubscriptionSettled
+from gravitate.broker.guest_messages import GuestCut, GuestWants
 from gravitate.broker.inputs import (
     ClientDisconnected,
     ClientSubscribed,
     ClientUnsubscribed,
     MoveRequested,
     StopRequested,
+    TimerFired,
 )
 from gravitate.broker.links import Role
 from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.messages import Data, PrepareMove
 from gravitate.broker.reassignment import PATIENCE_S
 from gravitate.broker.reassignment import State as MoveState
 from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
@@ -22,11 +29,14 @@ from gravitate.broker.subscriber_tethers import ARRIVE_S_MAX, RECALL_S_MAX
 from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
 from gravitate.broker.tethered_subscribers import LOST_S_MAX
 from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
 
 from .test_relocation import CHAIN
 from .wired import Wired
+
+M = TypeVar("M")
 
 
 class Watch(Mechanism):
@@ -171,6 +181,72 @@ def test_what_the_client_subscribes_to_later_is_served_where_it_is(scene: Scene)
     scene.served()
 
 
+def sent(scene: Scene, broker: str, kind: type[M]) -> list[M]:
+    """The messages of a kind that a broker has sent."""
+    return [
+        message
+        for effect in scene.wired.effects[broker]
+        if isinstance(effect, Send) and isinstance(effect.frame, Data)
+        for message in effect.frame.messages
+        if isinstance(message, kind)
+    ]
+
+
+def settled(scene: Scene) -> list[str]:
+    """The subscriptions that the client was told to have settled."""
+    return [e.name for e in scene.wired.effects["a"] if isinstance(e, SubscriptionSettled)]
+
+
+def test_what_is_subscribed_to_once_more_is_confirmed_and_not_routed_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.move("abcd")
+    router = scene.wired.brokers["d"].router
+    subscribe, routed = router.subscribe, list[str]()
+
+    def watched(id: str, filter: Filter, destination: int, done: Callable[[], None]) -> None:
+        routed.append(id)
+        subscribe(id, filter, destination, done)
+
+    monkeypatch.setattr(router, "subscribe", watched)
+    known = len(settled(scene))
+    scene.wired.subscribe("a", "sub", "x > 0")
+    assert settled(scene)[known:] == ["x > 0"]
+    assert routed == []
+    scene.wired.subscribe("a", "sub", "x < 0")
+    assert settled(scene)[known:] == ["x > 0", "x < 0"]
+    assert len(routed) == 1
+
+
+def test_what_is_subscribed_to_once_more_before_it_has_settled_settles(scene: Scene) -> None:
+    scene.move("abcd")
+    scene.wired.lose("b", "c")
+    known = len(settled(scene))
+    for _ in range(2):
+        scene.wired.subscribe("a", "sub", "y > 0")
+    assert settled(scene)[known:] == []
+    scene.wired.heal("b", "c")
+    assert settled(scene)[known:] == ["y > 0"]
+    scene.publish()
+    scene.served()
+
+
+def test_what_is_subscribed_to_together_is_told_at_once(scene: Scene) -> None:
+    scene.move("abcd")
+    known, said = len(settled(scene)), len(sent(scene, "a", GuestWants))
+    conditions = [f"y > {i}" for i in range(4)]
+    scene.wired.tell("a", *(ClientSubscribed("sub", c, parse(c), 1) for c in conditions))
+    assert settled(scene)[known:] == conditions
+    assert len(sent(scene, "a", GuestWants)) == said + 1
+    scene.wired.tell(
+        "a",
+        *(ClientUnsubscribed("sub", c) for c in conditions),
+        ClientDisconnected("sub"),
+    )
+    assert len(sent(scene, "a", GuestWants)) == said + 1, "there is nobody to be served"
+    assert scene.local() == []
+
+
 def test_quality_is_what_client_and_publisher_agree_on(scene: Scene) -> None:
     scene.move("abcd")
     scene.wired.tell("a", ClientSubscribed("sub", "x > 0", parse("x > 0"), 0))
@@ -198,6 +274,51 @@ def test_a_tether_that_stays_cut_takes_the_subscriber_home(scene: Scene) -> None
     scene.wired.lose("a", "d")
     scene.publish()
     scene.wired.pass_time(DOWN_S_MAX + 1)
+    assert scene.place() == ("a", State.ATTACHED)
+    scene.publish()
+    scene.served()
+    assert scene.local() == ["a"]
+
+
+def test_timers_that_are_a_little_early_do_not_keep_a_link_that_is_lost(scene: Scene) -> None:
+    scene.move("abcd")
+    scene.wired.lose("a", "d")
+    scene.wired.run()
+    scene.publish()
+    for broker, peer in ("ad", "da"):
+        scene.wired.fire_early(broker, f"tether:down:{peer}")
+    assert scene.place() == ("d", State.ATTACHED)
+    scene.wired.pass_time(1.0)
+    assert scene.place() == ("a", State.ATTACHED)
+    scene.publish()
+    scene.served()
+
+
+def test_a_timer_that_is_a_little_early_does_not_keep_a_link_that_nobody_uses() -> None:
+    wired = Wired(CHAIN)
+    links = wired.brokers["d"].tether_links
+    prepare = PrepareMove("m", tuple("abcd"), 5.0, "a")
+    wired.brokers["c"].dispatch.send_control("d", prepare)
+    wired.tell("c", TimerFired("anything: what waits is sent"))
+    wired.fire_early("d", "tether:idle:a")
+    assert links.exists("a")
+    wired.pass_time(1.0)
+    assert not links.exists("a")
+
+
+def test_much_that_is_left_to_deliver_comes_home_in_parts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tethered_subscribers, "CUT_BATCHES_MAX", 2)
+    scene.move("abcd")
+    scene.wired.lose("a", "d")
+    for _ in range(3):
+        scene.publish()
+    scene.wired.pass_time(DOWN_S_MAX + 1)
+    cuts = sent(scene, "d", GuestCut)
+    assert [(cut.part, len(cut.batches), cut.more) for cut in cuts] == [
+        (0, 2, True), (1, 2, True), (2, 2, True), (3, 2, True), (4, 1, False),
+    ]  # fmt: skip
     assert scene.place() == ("a", State.ATTACHED)
     scene.publish()
     scene.served()

@@ -32,7 +32,7 @@ def guest_messages(
 ) -> Drawn:
     """One of every kind."""
     wanted = st.lists(
-        st.builds(Wanted, names, filters, st.integers(0, 1), st.booleans()), max_size=2
+        st.builds(Wanted, names, filters, st.integers(0, 2), st.booleans()), max_size=2
     ).map(tuple)
     seen = st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple)
     origins = st.just("") | names
@@ -40,7 +40,8 @@ def guest_messages(
 
     def cut(carried: list[Batch]) -> Drawn:
         qos = st.just(tuple(batch.qos for batch in carried))
-        return st.builds(GuestCut, names, paths, seen, qos, st.just(tuple(carried)))
+        carry = st.just(tuple(carried))
+        return st.builds(GuestCut, names, paths, seen, qos, carry, st.integers(0, 2), st.booleans())
 
     return st.one_of(
         st.builds(TakeGuest, names, paths, names, numbers, wanted, st.floats(0, 60), origins),

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.guests import guest_messages
 
-from gravitate.broker.guest_messages import Deliveries, GuestCut
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    GuestCut,
+    GuestWants,
+    TakeGuest,
+    Wanted,
+)
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
@@ -326,6 +332,17 @@ def test_a_predicate_that_cannot_be_meant_is_refused(predicate: Predicate) -> No
     frame = Data(1, 0, [Subscribe("s", Filter(((predicate,),)), "b", (), 1)])
     with pytest.raises(PeerError, match="a filter that cannot be meant") as caught:
         FrameDecoder().feed(wire_bytes(frame))
+    assert caught.value.name == MALFORMED
+
+
+@given(st.integers(-(2**63), 2**64 - 1).filter(lambda qos: qos not in range(3)), st.booleans())
+def test_a_quality_that_cannot_be_meant_is_refused(qos: int, is_guest: bool) -> None:
+    wanted = (Wanted("first", EVERYTHING, 1), Wanted("second", EVERYTHING, qos))
+    message = (
+        TakeGuest("m", ("a", "b"), "sub", 1, wanted, 1.0) if is_guest else GuestWants(1, 1, wanted)
+    )
+    with pytest.raises(PeerError, match=f"quality of service {qos} for 'second'") as caught:
+        FrameDecoder().feed(wire_bytes(Data(1, 0, [message])))
     assert caught.value.name == MALFORMED
 
 

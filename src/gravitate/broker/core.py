@@ -248,6 +248,7 @@ class Broker:
             self.router.synchronise()
         while self.dispatch.overloaded:
             self.subscribers.close_overloaded(self.dispatch.overloaded.popitem()[0])
+        self.subscribers.tethers.flush()
         if self.dispatch.outgoing:
             self.dispatch.flush()
         if (

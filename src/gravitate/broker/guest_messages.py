@@ -73,13 +73,18 @@ class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
 class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     """What the subscriber has had: per publisher and incarnation the last counter, with `batches`
     still to be delivered at the quality beside each. Goes from the first to the last broker of
-    `path`."""
+    `path`.
+
+    Where there is much to deliver it comes in parts, numbered from 0; `more` follow but after the
+    last, which alone tells what was `seen`."""
 
     move: str
     path: tuple[str, ...]
     seen: tuple[tuple[str, int, int], ...]
     qos: tuple[int, ...] = ()
     batches: tuple[Batch, ...] = ()
+    part: int = 0
+    more: bool = False
 
 
 class OfSubscriber(msgspec.Struct, frozen=True):

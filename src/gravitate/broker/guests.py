@@ -40,13 +40,15 @@ from gravitate.broker.guest_messages import (
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.sessions import Session
 from gravitate.broker.subscriptions import Subscriptions
+from gravitate.model.events import Batch
 
 
 class Guest:
     """One subscriber that is to come along `path`, from its first broker to this one."""
 
     __slots__ = (
-        "claimed", "complete", "is_recall", "ready", "request", "session", "since", "subscribed",
+        "backlog", "claimed", "complete", "is_recall", "parts", "ready", "request", "session",
+        "since", "subscribed",
     )  # fmt: skip
 
     def __init__(self, request: TakeGuest, session: Session, is_recall: bool, since: float) -> None:
@@ -61,6 +63,20 @@ class Guest:
         self.complete = False
         """What the subscriber has had elsewhere is known."""
         self.claimed = False
+        self.backlog: list[tuple[Batch, int]] = []
+        """What the parts of the cut have brought that have come so far."""
+        self.parts = 0
+
+    def add_part(self, message: GuestCut) -> bool:
+        """Whether the cut is whole now. Its parts come in order, and the same once more when it is
+        asked for again; behind one that was lost, those that still come do not count."""
+        if message.part == 0:
+            self.backlog, self.parts = [], 0
+        if message.part != self.parts:
+            return False
+        self.parts += 1
+        self.backlog += zip(message.batches, message.qos, strict=True)
+        return not message.more
 
 
 class Guests:
@@ -165,13 +181,22 @@ class Guests:
     def _cut(self, message: GuestCut) -> None:
         guest = self._by_move.get(message.move)
         if guest is None:
+            if message.more:
+                return
             step = GuestStep.ARRIVED if message.move in self._arrived_at else GuestStep.GONE
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
+        if not guest.ready:
+            return  # it answers to nothing that was said here
         if not guest.complete:
-            guest.session.cut(message.seen, zip(message.batches, message.qos, strict=True))
+            if not guest.add_part(message):
+                return
+            guest.session.cut(message.seen, guest.backlog)
+            guest.backlog = []
             guest.complete = True
+        elif message.more:
+            return
         self._answer(guest, GuestStep.TAKEN)
         self.on_complete(guest)
 

@@ -1,8 +1,8 @@
 """What is kept for a client that cannot be given it now, in order and within a bound.
 
 Kept are batches of many publishers, each with its quality of service. A *cut* tells what the client
-has been given elsewhere: it is dropped, and what is left to deliver from there comes first. Does
-not know sessions, nor why anything is kept.
+has been given elsewhere: it is dropped, and what is left to deliver from there, the *backlog*,
+comes first. Does not know sessions, nor why anything is kept.
 """
 
 from __future__ import annotations
@@ -14,6 +14,24 @@ from gravitate.model.events import Batch
 
 Seen = tuple[tuple[str, int, int], ...]
 """Publishers and their incarnations, with the last counter that a client has been given."""
+Backlog = tuple[tuple[Batch, int], ...]
+"""Batches that are left to deliver, with their quality of service."""
+
+
+def parts_of(backlog: Backlog, batches_max: int, bytes_max: int) -> list[Backlog]:
+    """A backlog in parts of so many batches and bytes, or of one batch that is larger; at least
+    one part."""
+    parts: list[list[tuple[Batch, int]]] = [[]]
+    part_bytes = 0
+    for batch, qos in backlog:
+        size_bytes = batch.bodies.size_bytes()
+        part = parts[-1]
+        if part and (len(part) == batches_max or part_bytes + size_bytes > bytes_max):
+            part, part_bytes = [], 0
+            parts.append(part)
+        part.append((batch, qos))
+        part_bytes += size_bytes
+    return [tuple(part) for part in parts]
 
 
 class Kept:

@@ -121,7 +121,7 @@ class PrepareMove(msgspec.Struct, frozen=True, tag="prepare"):
     path: tuple[str, ...]
     lease_s: float
     tether: str = ""
-    """The broker that will hand over the publisher's publications, if its client stays there."""
+    """The broker where the client stays connected, if it does: it will attach it to the last."""
 
 
 class MoveAnswer(msgspec.Struct, frozen=True, tag="prepared"):

@@ -354,9 +354,12 @@ class Reassignments:
             return
         state, session = reassignment.state, reassignment.session
         if self._context.now < reassignment.since + PATIENCE_S[state]:
-            path = reassignment.move.path
-            self._paths.pass_on(path[1], GuestCut(move, path, ()))
-            self._wait(reassignment, ASK_AGAIN_S)
+            # In any other state the timer was a little early: the target has no cut yet, and would
+            # take this for one.
+            if state is State.LEAVING:
+                path = reassignment.move.path
+                self._paths.pass_on(path[1], GuestCut(move, path, ()))
+            self._wait(reassignment)
             return
         reason = f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s"
         if state is not State.LEAVING:
@@ -391,11 +394,14 @@ class Reassignments:
         assert FOLLOWS.get(state, reassignment.state) is reassignment.state
         reassignment.state = state
         reassignment.since = self._context.now
-        self._wait(reassignment, ASK_AGAIN_S if state is State.LEAVING else PATIENCE_S[state])
+        self._wait(reassignment)
         self._entered(reassignment.move, state.value)
 
-    def _wait(self, reassignment: _Reassignment, for_s: float) -> None:
-        at = self._context.now + for_s
+    def _wait(self, reassignment: _Reassignment) -> None:
+        """For the end of the state, or to ask again."""
+        at = reassignment.since + PATIENCE_S[reassignment.state]
+        if reassignment.state is State.LEAVING:
+            at = min(at, self._context.now + ASK_AGAIN_S)
         self._context.emit(SetTimer(f"move:{reassignment.move.id}", at))
 
     def _end(self, reassignment: _Reassignment, outcome: MoveOutcome, reason: str) -> None:

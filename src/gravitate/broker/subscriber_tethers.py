@@ -79,6 +79,8 @@ class SubscriberTethers:
         self._links = links
         self._by_number: dict[int, SubscriberTether] = {}
         self._numbers = count(1)
+        self._unsaid: dict[int, SubscriberTether] = {}
+        """Tethers of which another broker is to be told what their clients want."""
         self.close_session: Callable[[str, str], None] = lambda id, reason: None
         tethered.deliver_here = self._deliver_here
         tethered.tell_here = self.handle
@@ -300,9 +302,21 @@ class SubscriberTethers:
         self._say(tether.place, GuestAttach(*about, tether.session.id, tether.move))
 
     def _say_wants(self, tether: SubscriberTether) -> None:
-        if tether.state is State.ATTACHED:
-            wanted = tuple(tether.wanted.values())
-            self._say(tether.place, GuestWants(tether.number, tether.attachment, wanted))
+        """To another broker once, when all is handled that came together; here at once, for it may
+        be published to by what comes next."""
+        if tether.place != self._context.broker_id:
+            self._unsaid[tether.number] = tether
+        elif tether.state is State.ATTACHED:
+            self._say(tether.place, _wants(tether))
+
+    def flush(self) -> None:
+        """Tell other brokers what is wanted by those that they still serve."""
+        here = self._context.broker_id
+        for number, tether in self._unsaid.items():
+            is_served = number in self._by_number and tether.state is State.ATTACHED
+            if is_served and tether.place != here:
+                self._say(tether.place, _wants(tether))
+        self._unsaid.clear()
 
     def _say(self, broker: str, message: FromOrigin) -> None:
         here = self._context.broker_id
@@ -349,3 +363,7 @@ class SubscriberTethers:
             and tether.place != self._context.broker_id
         ):
             self._go_back(tether)
+
+
+def _wants(tether: SubscriberTether) -> GuestWants:
+    return GuestWants(tether.number, tether.attachment, tuple(tether.wanted.values()))

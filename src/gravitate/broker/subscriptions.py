@@ -93,7 +93,12 @@ class Subscriptions:
         for name in [name for name in session.subscriptions if name not in names]:
             self.unsubscribe(session, name)
         for one in wanted:
-            self.subscribe(session, one)
+            known = session.subscriptions.get(one.name)
+            if known is None or _wanted(known) != one:
+                self.subscribe(session, one)
+            elif one.name not in session.unsettled_subscriptions:
+                # Whoever asks may not have heard of it.
+                session.say(SubscriptionSettled(session.id, one.name))
 
     def end_all(self, session: Session) -> None:
         for subscription in session.subscriptions.values():
@@ -135,7 +140,8 @@ class Subscriptions:
 
     def wanted(self, session: Session) -> tuple[Wanted, ...]:
         """What a session subscribes to, as its client asked for it."""
-        return tuple(
-            Wanted(one.name, one.filter, one.qos, one.no_local)
-            for one in session.subscriptions.values()
-        )
+        return tuple(map(_wanted, session.subscriptions.values()))
+
+
+def _wanted(subscription: LocalSubscription) -> Wanted:
+    return Wanted(subscription.name, subscription.filter, subscription.qos, subscription.no_local)

@@ -19,7 +19,7 @@ from gravitate.broker.links import LinkTable, Role
 LINGER_S: Final = 2.0
 """How long a link stays that no tether needs."""
 DOWN_S_MAX: Final = 3.0
-"""How long a link may be down before its publishers are taken home."""
+"""How long a link may be down before its clients are taken home."""
 
 
 class TetherLinks:
@@ -38,7 +38,7 @@ class TetherLinks:
         self._needed = needed
         self._others = None if others is None else frozenset(others)
         self._expected: dict[str, tuple[str, float]] = {}
-        """By move: the broker that will attach a publisher here, until when it may."""
+        """By move: the broker that will attach a client here, until when it may."""
         self._down_at: dict[str, float] = {}
         """Since when links have not been up."""
 
@@ -58,7 +58,7 @@ class TetherLinks:
         self._links.add(peer, Role.TETHER, self._context.now)
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
-        """Let `peer` attach the publisher here that `move` is about."""
+        """Let `peer` attach the client here that `move` is about."""
         if peer == self._context.broker_id:
             return
         now = self._context.now
@@ -80,8 +80,12 @@ class TetherLinks:
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
-        if self._has_role(peer) and not self.is_needed(peer):
+        if not self._has_role(peer):
+            return
+        if not self.is_needed(peer):
             self._forget(peer)
+        elif waits := self._expected_until(peer):
+            self._context.emit(SetTimer(f"tether:idle:{peer}", max(waits)))
 
     def down(self, peer: str) -> None:
         """The connection is gone; it may come back."""
@@ -101,7 +105,10 @@ class TetherLinks:
         """Whether a link has been down for too long. It is forgotten then, with what is under
         way on it; whoever comes back starts anew."""
         since = self._down_at.get(peer)
-        if since is None or self._context.now < since + DOWN_S_MAX:
+        if since is None:
+            return False
+        if self._context.now < since + DOWN_S_MAX:
+            self._context.emit(SetTimer(f"tether:down:{peer}", since + DOWN_S_MAX))
             return False
         self._forget(peer)
         return True
@@ -116,7 +123,8 @@ class TetherLinks:
 
     def is_needed(self, peer: str) -> bool:
         """Whether a tether needs a link to `peer`, or one is expected."""
+        return self._needed(peer) or bool(self._expected_until(peer))
+
+    def _expected_until(self, peer: str) -> list[float]:
         now = self._context.now
-        return self._needed(peer) or any(
-            expected == peer and now < until for expected, until in self._expected.values()
-        )
+        return [until for one, until in self._expected.values() if one == peer and now < until]

@@ -51,7 +51,7 @@ from gravitate.broker.guest_messages import (
     ToOrigin,
 )
 from gravitate.broker.guests import Guests
-from gravitate.broker.kept import Kept, Seen
+from gravitate.broker.kept import Backlog, Kept, Seen, parts_of
 from gravitate.broker.links import LinkTable
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.options import BrokerOptions
@@ -61,10 +61,12 @@ from gravitate.model.events import Batch
 
 LOST_S_MAX: Final = 40.0
 """How long a subscriber is kept whose origin cannot be reached; longer than a recall may take."""
+CUT_BATCHES_MAX: Final = 1_000
+CUT_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What one part of a cut carries, so that it fits into any frame."""
 
 Key = tuple[str, int]
 """The origin, and its number for the subscriber."""
-Backlog = tuple[tuple[Batch, int], ...]
 
 
 class TetheredSubscriber(Session):
@@ -356,15 +358,22 @@ class TetheredSubscribers:
         subscriber = self._by_key.get((answer.origin, answer.number))
         if answer.step is GuestStep.READY:
             seen, backlog = self._last_words(subscriber) if subscriber is not None else ((), ())
-            qos, batches = tuple(q for _, q in backlog), tuple(b for b, _ in backlog)
-            cut = GuestCut(answer.move, answer.path, seen, qos, batches)
-            self._paths.pass_on(answer.path[1], cut)
+            self._tell_cut(answer, seen, backlog)
         elif (
             answer.step in (GuestStep.ARRIVED, GuestStep.GONE)
             and subscriber is not None
             and subscriber.recalled is not None
         ):
             self.end(subscriber)
+
+    def _tell_cut(self, answer: GuestAnswer, seen: Seen, backlog: Backlog) -> None:
+        parts = parts_of(backlog, CUT_BATCHES_MAX, CUT_BYTES_MAX)
+        last = len(parts) - 1
+        for number, part in enumerate(parts):
+            qos, batches = tuple(q for _, q in part), tuple(b for b, _ in part)
+            told = seen if number == last else ()
+            cut = GuestCut(answer.move, answer.path, told, qos, batches, number, number < last)
+            self._paths.pass_on(answer.path[1], cut)
 
     def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
         if subscriber.recalled is None:

@@ -77,6 +77,7 @@ _LENGTH: Final = struct.Struct(">I")
 _WITH_PACKET_ID: Final = 1
 _PAYLOAD_FIELDS: Final = 2
 _FEW_BODIES: Final = 8
+_QUALITIES: Final = (0, 1, 2)
 _PLAIN: Final = 1
 _DATA: Final = 2
 
@@ -122,6 +123,8 @@ class _GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     seen: tuple[tuple[str, int, int], ...]
     qos: tuple[_Quality, ...]
     batches: list[_BatchHeader]
+    part: _Natural
+    more: bool
 
 
 _Carrying = _Publications | _Deliveries | _GuestCut
@@ -182,7 +185,8 @@ def _carrying(
         case Deliveries():
             return _Deliveries(message.number, message.attachment, message.qos, headers)
         case GuestCut():
-            return _GuestCut(message.move, message.path, message.seen, message.qos, headers)
+            cut = (message.move, message.path, message.seen, message.qos)
+            return _GuestCut(*cut, headers, message.part, message.more)
 
 
 def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]:
@@ -342,10 +346,15 @@ def _carried(message: _Carrying, batches: list[Batch]) -> Publications | Deliver
                     MALFORMED, f"{len(batches)} batches with the quality of {len(message.qos)}"
                 )
             cut = (message.move, message.path, message.seen, message.qos)
-            return GuestCut(*cut, tuple(batches))
+            return GuestCut(*cut, tuple(batches), message.part, message.more)
 
 
 def _wanted(wanted: Wanted) -> Wanted:
+    if wanted.qos not in _QUALITIES:
+        raise PeerError(
+            MALFORMED,
+            f"quality of service {wanted.qos} for {wanted.name!r}; known are {_QUALITIES}",
+        )
     return msgspec.structs.replace(wanted, filter=_accepted(wanted.filter))
 
 
