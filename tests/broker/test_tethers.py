@@ -567,6 +567,28 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
         assert moved.wired.delivered(broker, f"sub-{broker}") == wanted
 
 
+def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: Scene) -> None:
+    wired = moved.wired
+    wired.brokers["a"].tethers.withdraw(moved.tether(), "topic:t")
+    wired.tell("a")
+    assert moved.toward() == {}
+    wired.lose("b", "c")
+    moved.publish()  # advertised at d, and not heard of at a
+    assert moved.toward() == {"d": None, "c": "d"}
+    moved.settle()
+    wired.tell("d", StopRequested())
+    moved.settle()
+    assert wired.brokers["d"].stopped
+    moved.publish()
+    assert moved.place() == ("d", State.WITHDRAWN)
+    wired.heal("b", "c")
+    assert moved.place() == ("a", State.ATTACHED)
+    wired.pass_time(wired.options.hold_s_max)
+    for broker in "ae":
+        wanted = [("pub", number) for number in (1, 2, 3)]
+        assert wired.delivered(broker, f"sub-{broker}") == wanted
+
+
 def test_those_that_wait_for_a_broker_that_stops_are_kept_apart(moved: Scene) -> None:
     tethers, tether = moved.wired.brokers["a"].tethers, moved.tether()
     about = (tether.publisher, tether.incarnation, tether.attachment)

@@ -23,11 +23,12 @@ def test_without_faults_too(seed: int) -> None:
     assert outcome.faults == 0
 
 
-RARE = (523, 860, 1288, 1357, 1641, 1900, 6146, 6396)
+RARE = (523, 860, 1288, 1357, 1641, 1900, 6146, 6148, 6396)
 """Worlds with something that seldom happens: a link that a tether no longer needs, events of a
 publisher that has left behind a link that is down, a client that comes back before these, a
 publisher that goes back to where it was and is heard to end elsewhere before it is heard of, an
-advertisement that ends while it is told the other way."""
+advertisement that ends while it is told the other way, a broker that stops right after it has
+published something for a client of another."""
 
 
 RARE_FOR_SUBSCRIBERS = (28, 36, 44, 47, 59, 151, 274, 1243, 1353)

@@ -361,7 +361,9 @@ class Broker:
                 raise PeerError("unknown-anchor", f"subscription anchored at {message.anchor!r}")
             case Subscribe() | Unsubscribe() | Advertise() | Unadvertise() | Settled() | SyncEnd():
                 self.router.handle(peer, message)
-                if isinstance(message, Unadvertise | SyncEnd):
+                if isinstance(message, Advertise):
+                    self.tethers.heard(message)
+                elif isinstance(message, Unadvertise | SyncEnd):
                     self.tethers.advertisements_ended()
             case Congestion():
                 self._congestion.heard(peer, message)

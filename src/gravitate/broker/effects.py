@@ -98,6 +98,8 @@ ToClient = ToPublisher | SubscriptionSettled
 TAKEN_OVER = "taken-over"
 OVERLOADED = "overloaded"
 STOPPING = "stopping"
+UNHEARD = "unheard"
+"""Its broker stops, and what it has advertised there may not have been heard of everywhere."""
 MOVED = "moved"
 NOT_HERE = "not-here"
 """Its session was not handed over to this broker: the client is expected where it was."""

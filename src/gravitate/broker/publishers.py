@@ -29,6 +29,11 @@ CLIENTS_OWN = "client:"
 """Before the name of an advertisement that the client made itself."""
 
 
+def advertisement_id(publisher: str, incarnation: int, key: str) -> str:
+    """The same at every broker: the publisher may take it along."""
+    return f"{publisher}#{incarnation}/{key}"
+
+
 class Publishers:
     def __init__(self, context: Context, router: Router, dispatch: Dispatch) -> None:
         self._context = context
@@ -202,8 +207,7 @@ class Publishers:
             self._owners[self._id(publisher, key)] = publisher
 
     def _id(self, publisher: Publisher, key: str) -> str:
-        """The same at every broker: the publisher may take it along."""
-        return f"{publisher.id}#{publisher.incarnation}/{key}"
+        return advertisement_id(publisher.id, publisher.incarnation, key)
 
     # Publications --------------------------------------------------------------------------
 

@@ -33,8 +33,9 @@ class Tether:
     """The origin's end: one client of this broker as a publisher."""
 
     __slots__ = (
-        "advertised", "attachment", "broker", "destination", "former", "held", "incarnation",
-        "kept", "kept_events", "number", "publisher", "sent", "session", "state",
+        "advertised", "attachment", "broker", "destination", "former", "heard", "held",
+        "incarnation", "kept", "kept_events", "number", "publisher", "sent", "session", "state",
+        "unheard",
     )  # fmt: skip
 
     def __init__(self, session: Session, broker: str, number: int) -> None:
@@ -53,6 +54,10 @@ class Tether:
         """Where it has been told to go."""
         self.advertised: dict[str, Filter] = dict(session.advertisements)
         """By key, as of the last command that was taken."""
+        self.heard: set[str] = set()
+        """Keys whose latest advertisement has come here over the tree."""
+        self.unheard = False
+        """WITHDRAWN, and waits to hear what is to end."""
         self.sent: deque[Command] = deque()
         """Handed over and not taken."""
         self.kept: deque[Command] = deque()
@@ -109,6 +114,10 @@ class Tether:
         for command in (*self.sent, *self.kept):
             _apply(advertised, command)
         self.kept.extend(TetherUnadvertise(*self.key, key) for key in advertised)
+
+    def has_heard(self) -> bool:
+        """Whether all that it advertised elsewhere has been heard of here, if need be."""
+        return not self.unheard or self.heard.issuperset(self.advertised)
 
     def advertise_anew(self) -> None:
         """What was advertised has ended everywhere, and is to be advertised again first of all."""

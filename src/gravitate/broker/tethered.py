@@ -23,6 +23,7 @@ from gravitate.broker.effects import (
     MOVED,
     STOPPING,
     TAKEN_OVER,
+    UNHEARD,
     AdvertisementSettled,
     Attached,
     CloseSession,
@@ -227,8 +228,9 @@ class TetheredPublishers:
         after this, for it would be acknowledged and not be published."""
         for publisher in list(self._by_key.values()):
             if publisher.origin != self._context.broker_id:
+                reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
                 self._end(publisher)
-                publisher.say(CloseSession(publisher.id, STOPPING))
+                publisher.say(CloseSession(publisher.id, reason))
 
     def hold_expired(self, number: str) -> None:
         """The oldest publication of a publisher has waited long enough."""

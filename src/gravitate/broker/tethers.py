@@ -12,7 +12,8 @@ origin follows a relocation as a client would:
 It can always take the publisher home: the advertisement goes round the tree with a greater
 attachment, and is settled behind the last publication made where it was. A broker that stops in
 order ends the advertisements itself, so the origin waits to see them end (WITHDRAWN) instead of
-asking a broker that does not listen any more.
+asking a broker that does not listen any more. Those that have not settled by then may still be on
+their way here, ahead of what was published under them: the origin waits to hear of them first.
 
 Invariants: what was handed over is kept until the other broker has acknowledged it, and is handed
 over again, in order, wherever the publisher is attached next; subscribers recognise by its numbers
@@ -33,11 +34,13 @@ from gravitate.broker.effects import (
     MOVED,
     STOPPING,
     TAKEN_OVER,
+    UNHEARD,
     AdvertisementSettled,
     Attached,
     SetTimer,
 )
 from gravitate.broker.messages import (
+    Advertise,
     FromTether,
     Message,
     Publications,
@@ -53,7 +56,7 @@ from gravitate.broker.messages import (
     TetherUnadvertise,
     ToTether,
 )
-from gravitate.broker.publishers import Publishers
+from gravitate.broker.publishers import Publishers, advertisement_id
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
 from gravitate.broker.tether import Command, State, Tether
@@ -63,7 +66,8 @@ from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
 ARRIVE_S_MAX: Final = 10.0
-"""How long attaching a publisher elsewhere may take; less than its former broker waits."""
+"""How long attaching a publisher elsewhere may take; less than its former broker waits. And how
+long an advertisement is waited for that is to end."""
 
 
 class Tethers:
@@ -127,6 +131,7 @@ class Tethers:
         if session.advertisements.get(key) not in (None, filter):
             session.advertisement_ended()
         session.advertisements[key] = filter
+        tether.heard.discard(key)
         self._pass(tether, TetherAdvertise(*tether.key, key, filter))
 
     def withdraw(self, tether: Tether, key: str) -> None:
@@ -221,16 +226,19 @@ class Tethers:
         tether.state = State.ATTACHING
         tether.broker, tether.former, tether.destination = broker, former, ""
         tether.attachment += 1
-        tether.held = False
+        tether.held = tether.unheard = False
         if tether.session is not None:
             tether.session.attachment = tether.attachment
         self._say_attach(tether)
         if broker != self._context.broker_id:
-            at = self._context.now + ARRIVE_S_MAX
-            self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
+            self._set_arrive_timer(tether)
         for peer in left:
             self._links.review(peer)
         self._update_reading(tether)
+
+    def _set_arrive_timer(self, tether: Tether) -> None:
+        at = self._context.now + ARRIVE_S_MAX
+        self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
 
     def _say_attach(self, tether: Tether) -> None:
         about = (*tether.key, tether.attachment)
@@ -311,10 +319,13 @@ class Tethers:
             while tether.sent:
                 tether.note_taken(tether.sent.popleft())
             self._attach(tether, target, tether.broker)
-        elif reason == STOPPING and tether.state is State.ATTACHING:
+        elif reason in (STOPPING, UNHEARD) and tether.state is State.ATTACHING:
             self._go_back(tether)
-        elif reason == STOPPING:
+        elif reason in (STOPPING, UNHEARD):
             tether.state = State.WITHDRAWN
+            if reason == UNHEARD:
+                tether.unheard = True
+                self._set_arrive_timer(tether)
             self._withdrawn[tether.key] = tether
             tether.take_back()
             self._update_reading(tether)
@@ -330,6 +341,13 @@ class Tethers:
                 session.advertisements.clear()
                 self.close_session(session.id, TAKEN_OVER)
 
+    def heard(self, message: Advertise) -> None:
+        """An advertisement has come over the tree."""
+        tether = self._by_publisher.get((message.publisher, message.incarnation))
+        if tether is not None:
+            prefix = advertisement_id(*tether.key, "")
+            tether.heard.add(message.advertisement.removeprefix(prefix))
+
     def advertisements_ended(self) -> None:
         """Some advertisements have ended; they may be what a tether waits for."""
         for tether in list(self._withdrawn.values()):
@@ -337,7 +355,7 @@ class Tethers:
 
     def _check_withdrawn(self, tether: Tether) -> None:
         known = self._router.advertised_by(*tether.key)
-        if all(entry.last_hop is None for entry in known):
+        if tether.has_heard() and all(entry.last_hop is None for entry in known):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self._go_home(tether)
@@ -378,3 +396,5 @@ class Tethers:
                 continue
             if tether.state is State.ATTACHING and tether.broker != here:
                 self._go_back(tether)
+            elif tether.unheard:
+                self._go_home(tether)
