@@ -96,5 +96,5 @@ def test_counts_of_blocks_add_up() -> None:
 
 def test_a_known_problem_has_its_known_bound() -> None:
     problem = drawn(5, subscribers=400)
-    fine = lower_bound(problem, BoundParameters(cells_per_axis=1_000))
+    fine = lower_bound(problem, BoundParameters(cells_per_axis=1_000, counts_max=10**9))
     assert union_volume(problem.interests) < fine == pytest.approx(KNOWN)
