@@ -72,7 +72,7 @@ def plan_from_store(
     rows = audiences(publications, deliveries, numbers, by_size).persist()
     try:
         events = RecordedEvents(rows, overlay)
-        tell("choosing a broker for every subscriber")
+        tell("choosing a broker for every subscriber; the first time kernels are compiled")
         scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
         chosen = _chosen(scene, interests, choice, events)
         tell(f"predicting what {len(chosen.moves)} moves change")
@@ -191,8 +191,10 @@ def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, 
     now, then = posed.broken(posed.home), posed.broken(after)
     worse = [key for key, (far, _) in then.items() if key not in now or far > now[key][0]]
     said += [f"A bound does not hold: {then[key][1]}." for key in worse]
-    if stays := len(then) - len(worse):
-        said.append(f"At {stays} brokers a bound holds neither before nor after.")
+    for kind in ("latency", "load"):
+        stays = sum(key[0] == kind for key in then) - sum(key[0] == kind for key in worse)
+        if stays:
+            said.append(f"At {stays} brokers the bound on {kind} holds neither before nor after.")
     return tuple(said)
 
 
