@@ -89,4 +89,6 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@echo "installing what tests and linters need into $(VENV) (once)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@echo "compiling the kernels of subscriber assignment (once; a minute or two)"
+	@$(BIN)/python -c "from gravitate.plan.assignment.warm import warm_up; warm_up()"
 	@touch $@
