@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gravitate.model.seeds import generator
 from gravitate.plan.assignment.algorithms import solve
 from gravitate.plan.assignment.bounds import lower_bound
 from gravitate.plan.assignment.problem import network_of, problem_of
@@ -11,12 +12,12 @@ from gravitate.plan.assignment.problem import network_of, problem_of
 
 def warm_up() -> None:
     """Solve a small problem with everything there is."""
-    random = np.random.default_rng(1)
-    low = random.random((60, 2))
+    rng = generator(1, "assignment", "warm")
+    low = rng.random((60, 2))
     problem = problem_of(
-        network_of(np.zeros(2), random.random((4, 2))),
-        random.random((60, 2)),
-        np.stack([low, low + random.random((60, 2))], axis=1),
+        network_of(np.zeros(2), rng.random((4, 2))),
+        rng.random((60, 2)),
+        np.stack([low, low + rng.random((60, 2))], axis=1),
         delay_max=2.0,
         beta=2.0,
         beta_max=3.0,
