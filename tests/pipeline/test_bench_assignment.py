@@ -14,6 +14,7 @@ from gravitate.plan.assignment.problem import network_of, problem_of
 from gravitate.plan.assignment.solution import Solution
 
 
+@pytest.mark.slow
 def test_gr_star_is_beside_the_same_rule_in_python(spark: Any) -> None:
     records = assignment.run(
         ["gr*-10k"], sizes={"10k": 1_500}, spark=spark, warm_up=False, brokers=12
@@ -26,6 +27,7 @@ def test_gr_star_is_beside_the_same_rule_in_python(spark: Any) -> None:
     assert memory.value > 0.1
 
 
+@pytest.mark.slow
 def test_slp_is_beside_gr_star(spark: Any) -> None:
     records = assignment.run(
         ["slp-10k"], sizes={"10k": 1_500}, spark=spark, warm_up=False, brokers=24
