@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-CASES ?= matching node links simulator pipeline placement assignment
+CASES ?= matching routing node links simulator pipeline placement assignment
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -71,7 +71,7 @@ def figures(mechanisms: str, subscriber_brokers: int = 2) -> tuple[Summary, Move
     result = run_scenario(scenario.loads(text), observers=observers, checks=False)
     assert result.is_sound()
     moves.arrivals = result.metrics.arrivals
-    return late.summary(BROKERS, DURATION_S - SETTLED_S), moves
+    return late.summary(BROKERS), moves
 
 
 @pytest.fixture(scope="module")

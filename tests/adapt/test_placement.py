@@ -25,6 +25,12 @@ def test_a_publisher_goes_to_its_only_audience(mechanisms: Mechanisms) -> None:
 
 
 @ALL
+def test_a_move_costs_the_links_along_which_it_was_agreed(mechanisms: Mechanisms) -> None:
+    _, watch = played(script(CHAIN, mechanisms, [("e", "x > 0")]))
+    assert [(move.path, move.why.cost) for move, _ in watch.moves] == [(tuple("abcde"), 4.0)]
+
+
+@ALL
 def test_a_publisher_among_its_audience_stays(mechanisms: Mechanisms) -> None:
     _, watch = played(script(CHAIN, mechanisms, [("a", "x > 0"), ("a", "x > 0"), ("e", "x > 0")]))
     assert watch.moves == []

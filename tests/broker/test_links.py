@@ -7,7 +7,6 @@ import pytest
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
 from gravitate.broker.inputs import FrameReceived, LinkClosed, LinkOpened, TimerFired
-from gravitate.broker.links import FRAME_MESSAGES_MAX
 from gravitate.broker.messages import (
     Acknowledge,
     Congestion,
@@ -19,6 +18,7 @@ from gravitate.broker.messages import (
     Refusal,
 )
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.parcels import FRAME_MESSAGES_MAX
 
 HELLO = Hello("gravitate", "b", 7, 0, 0)
 
@@ -120,7 +120,8 @@ def test_a_long_queue_leaves_in_several_frames(broker: Broker) -> None:
     broker.handle([LinkClosed("b", 1)], 0.0)
     for number in range(200):
         broker.dispatch.send_control("b", Congestion(f"x{number}", True))
-    received = frames(greet(broker, Hello("gravitate", "b", 7, 1, 0), connection=2))
+    again = Hello("gravitate", "b", 7, 1, 0, series=2, received_series=2)
+    received = frames(greet(broker, again, connection=2))
     data = [frame for frame in received if isinstance(frame, Data)]
     assert len(data) > 1
     assert max(len(frame.messages) for frame in data) <= FRAME_MESSAGES_MAX

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gravitate.broker.guest_messages import GuestCut, TakeGuest
 from gravitate.broker.guests import Guest
 from gravitate.broker.kept import Backlog, parts_of
+from gravitate.broker.lives import Lives
 from gravitate.broker.locks import MoveLock
 from gravitate.broker.options import DEFAULTS
 from gravitate.broker.routing.table import AdvertisementEntry, RoutingTable
@@ -91,11 +92,15 @@ def test_a_table_has_the_advertisements_of_each_life_of_a_publisher(
     steps: list[tuple[str, int, int]],
 ) -> None:
     """Each step enters an advertisement, or ends it if it is there."""
-    table = RoutingTable(0)
+    ended: list[tuple[str, int]] = []
+    table = RoutingTable(0, lambda *life: ended.append(life))
     for publisher, incarnation, number in steps:
         id = f"{publisher}#{incarnation}/{number}"
         if id in table.advertisements:
             table.leave(table.advertisements[id])
+            is_last = (publisher, incarnation) not in table.by_publisher
+            assert ended == ([(publisher, incarnation)] if is_last else [])
+            ended.clear()
         else:
             table.enter(AdvertisementEntry(id, publisher, incarnation, EVERYTHING, None))
         lives: dict[tuple[str, int], list[AdvertisementEntry]] = {}
@@ -160,7 +165,8 @@ def test_a_cut_is_whole_once_each_of_its_parts_has_come_in_its_turn(
     """Each time it is told, some parts are lost; the last time none is."""
     backlog = _backlog([1] * count)
     request = TakeGuest("m", ("a", "b"), "sub", 1, (), 1.0)
-    session = Session("sub", 1, 0, False, DEFAULTS, lambda *_: None, lambda _: None)
+    lives = Lives(DEFAULTS, lambda *_: True)
+    session = Session("sub", 1, 0, False, DEFAULTS, lambda *_: None, lambda _: None, lives)
     guest = Guest(request, session, is_recall=True, since=0.0)
     for lost in [*losses, set[int]()]:
         for number, part in enumerate(parts_of(backlog, 1, 1)):

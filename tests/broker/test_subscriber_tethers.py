@@ -19,7 +19,7 @@ from gravitate.broker.inputs import (
     StopRequested,
     TimerFired,
 )
-from gravitate.broker.links import Role
+from gravitate.broker.link import Role
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import Data, PrepareMove
 from gravitate.broker.reassignment import PATIENCE_S

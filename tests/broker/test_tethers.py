@@ -26,7 +26,8 @@ from gravitate.broker.inputs import (
     MoveRequested,
     StopRequested,
 )
-from gravitate.broker.links import LinkTable, Role
+from gravitate.broker.link import Role
+from gravitate.broker.links import LinkTable
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Publications,

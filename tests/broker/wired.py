@@ -18,6 +18,7 @@ from gravitate.broker.effects import (
 )
 from gravitate.broker.inputs import (
     ClientConnected,
+    ClientDisconnected,
     ClientPublished,
     ClientSubscribed,
     FrameReceived,
@@ -172,6 +173,9 @@ class Wired:
 
     def connect(self, name: str, client: str, window: int = 65535, counts: bool = False) -> None:
         self.tell(name, ClientConnected(client, 1, window, counts))
+
+    def disconnect(self, name: str, client: str) -> None:
+        self.tell(name, ClientDisconnected(client))
 
     def subscribe(self, name: str, client: str, condition: str, qos: int = 1) -> None:
         self.tell(name, ClientSubscribed(client, condition, parse(condition), qos))

@@ -13,6 +13,7 @@ import paho.mqtt.client as paho
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.adapt.scenes import GRAPE_LOAD, script
 from tests.client.moving import Speaker, address_of, at, audience, client, live
 from tests.serve.mqtt.talk import on_loop
 from tests.serve.mqtt.test_paho import Stock
@@ -27,9 +28,12 @@ from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import EnvironmentLack, FileError, InputError
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-from gravitate.serve.moves import MoveRecord
+from gravitate.serve.client_pages import client_pages
+from gravitate.serve.http import serve_status
+from gravitate.serve.moves import MoveList, MoveRecord
 from gravitate.serve.network import LiveNetwork, on_free_ports
 from gravitate.serve.ports import free_ports
+from gravitate.simulate.run import run_scenario
 from gravitate.trace.writer import TraceWriter
 
 CHAIN = ("b1", "b2", "b3", "b4")
@@ -192,6 +196,50 @@ def test_a_stock_client_is_moved_and_taken_back_though_it_stays_connected(tmp_pa
     on_loop(body)
 
 
+def test_more_moves_than_a_page_has_are_all_listed_in_order(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with live("b1", "b2") as running:
+            network_file.save(running.network, tmp_path / "network.toml")
+            for broker, node in running.nodes.items():
+                move = relocation("p", "b1", "b2")
+                for n in range(300):
+                    ended = msgspec.structs.replace(move, id=f"{broker}-{n}")
+                    node.moves.stepped(ended, "done", "", 1000.0 + n)
+                    going = msgspec.structs.replace(move, id=f"{broker}-open-{n}")
+                    node.moves.stepped(going, "asked", "", 1000.0 + n)
+            listed = await ran("moves", tmp_path / "network.toml", "--json")
+            told = [it["move"]["id"] for it in json.loads(listed.stdout)["moves"]]
+            assert told[:600] == [f"{id}-open-{n}" for id in ("b1", "b2") for n in range(300)]
+            assert told[600:] == [f"{id}-{n}" for n in range(300) for id in ("b1", "b2")]
+
+    on_loop(body)
+
+
+def test_a_move_that_ends_between_two_pages_is_listed_as_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move = relocation("p", "a", "b")
+    going, ended = (MoveRecord(move, "a", step, 1.0) for step in ("asked", "done"))
+    answers = {"/moves": MoveList("a", [going], [], "more"), "more": MoveList("a", [], [ended])}
+    monkeypatch.setattr(endpoints, "ask", lambda spec, path, what: answers[path])
+    network = Network("n", (BrokerSpec("a", network_file.Address(http=1)),), ())
+    assert endpoints.all_moves(network) == ([MoveList("a", [], [ended])], [])
+
+
+def test_more_clients_than_a_page_names_are_all_found() -> None:
+    async def body() -> None:
+        ids = [f"client-{n}" for n in range(2_500)]
+        (port,) = free_ports(1)
+        pages = {"/clients": client_pages("a", lambda: iter(ids))}
+        door = await serve_status(lambda: None, "127.0.0.1", port, pages)  # type: ignore[arg-type, return-value]
+        brokers = (BrokerSpec("a", network_file.Address(http=port)),)
+        found = await asyncio.to_thread(endpoints.places, Network("n", brokers, ()))
+        await door.close()
+        assert found == (dict.fromkeys(ids, "a"), [])
+
+    on_loop(body)
+
+
 def test_a_plan_for_another_network_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
     planned = Network("n", (BrokerSpec("a"), BrokerSpec("b")), (LinkSpec(("a", "b"), 5.0),))
     plans.save(plan_for(planned, relocation("p", "a", "b")), tmp_path / "plan.json")
@@ -267,7 +315,7 @@ def test_a_move_whose_end_nobody_tells_may_have_been_done(
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         if head.startswith("GET /clients"):
-            writer.write(answer_of(b'["p"]'))
+            writer.write(answer_of(b'{"broker": "a", "clients": ["p"], "next": null}'))
         elif head.startswith("POST"):
             (length,) = (
                 int(line.split(":")[1])
@@ -424,6 +472,14 @@ def test_moves_of_a_run_are_listed_in_the_order_they_ended(tmp_path: Path) -> No
     shown = run("explain", "q", tmp_path)
     assert "it is nearer to its audience" in shown.stdout
     assert "rolled back" in shown.stdout
+
+
+def test_a_move_that_brokers_made_by_themselves_is_explained_with_its_cost(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path, "world") as writer:
+        scene = script([("a", "b"), ("b", "c")], GRAPE_LOAD, [("c", "x > 0")])
+        run_scenario(scene, observers=[writer], checks=False)
+    (told,) = json.loads(run("explain", "pub", tmp_path, "--json").stdout)
+    assert (told["state"], told["move"]["why"]["cost"]) == ("done", 2.0)
 
 
 def test_moves_of_a_run_that_cannot_be_read_are_told_of(tmp_path: Path) -> None:

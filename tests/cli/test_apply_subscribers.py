@@ -40,7 +40,10 @@ def written(folder: Path, running: LiveNetwork, *moves: ReassignSubscriber) -> t
 async def served(running: LiveNetwork) -> dict[str, set[str]]:
     """Who each broker serves, as it tells."""
     pages = {id: await asked(address_of(running, id).http, "GET", "/subscribers") for id in CHAIN}
-    return {id: {name for name in page if name.startswith("s")} for id, (_, page) in pages.items()}
+    return {
+        id: {name for name in page["clients"] if name.startswith("s")}
+        for id, (_, page) in pages.items()
+    }
 
 
 def test_thirty_subscribers_are_reassigned_and_taken_back_under_traffic(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def running(*arguments: str | Path, until: str) -> Iterator[subprocess.Popen[str
         process.communicate()
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "--emulate-latency")])
+@pytest.mark.parametrize(
+    "options", [(), ("--processes", "--emulate-latency", "--trace-queue-mb", "8")]
+)
 def test_an_event_crosses_a_network_that_is_up(
     network_file: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

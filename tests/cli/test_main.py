@@ -11,7 +11,8 @@ import pytest
 
 from gravitate import __version__
 from gravitate.cli import main as command_line
-from gravitate.config import network
+from gravitate.config import network, scenario
+from gravitate.trace import manifest, reader
 
 PARTS_WITH_EXTRAS = ("gravitate.pipeline", "gravitate.bench")
 
@@ -186,14 +187,23 @@ def test_ctrl_c_ends_quietly(gravitate: Gravitate, monkeypatch: pytest.MonkeyPat
     assert (answer.status, answer.err) == (130, "")
 
 
+def test_a_traced_run_says_when_the_times_of_its_scenario_began(
+    gravitate: Gravitate, tmp_path: Path
+) -> None:
+    answer = gravitate("simulate", "small", "--trace", tmp_path, "--json")
+    began_s = manifest.load(tmp_path).started_at_s
+    assert json.loads(answer.out)["started_at_s"] == began_s
+    at_s = sorted(reader.read(tmp_path, "publications", ["at_s"])["at_s"].to_pylist())
+    script = scenario.load("small")
+    assert at_s == pytest.approx([began_s + one.at_s for one in script.publications])
+
+
 def test_a_scenario_is_simulated_and_traced(gravitate: Gravitate, tmp_path: Path) -> None:
     answer = gravitate("simulate", "small", "--seed", "3", "--trace", tmp_path / "t", "--json")
     result = json.loads(answer.out)
     assert answer.status == 0
     assert result["delivered"] == result["expected"] > 0
     assert result["duplicates"] == result["out_of_order"] == 0
-    from gravitate.trace import manifest, reader
-
     assert reader.read(tmp_path / "t", "deliveries").num_rows == result["delivered"]
     assert manifest.load(tmp_path / "t").seed == 3
 

@@ -103,7 +103,8 @@ def test_a_prediction_that_did_not_hold_gives_status_1(
     plans.save(made, tmp_path / "plan.json")
 
     def verified(session: Any, made: Any, run: Path, tolerance: float, tell: Any) -> Any:
-        return verification.compared(made, run.name, figures(measured), 1, None, tolerance)
+        came = figures(100.0)
+        return verification.compared(made, run.name, figures(measured), came, 1, None, tolerance)
 
     monkeypatch.setattr(verification, "verify", verified)
     shown = run("verify", tmp_path / "plan.json", traces, *options)

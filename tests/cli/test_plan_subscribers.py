@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from gravitate.cli import spark
 from gravitate.cli.main import app
+from gravitate.cli.plan import in_words
 from gravitate.config import plan as plans
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline.planning import making_subscribers
@@ -58,6 +59,12 @@ def test_a_plan_is_shown_and_written(asked: list[Any], traces: Path, tmp_path: P
     assert plans.load(tmp_path / "p.json") == MADE
     assert asked == [Choice()]
     assert msgspec.json.decode(run(traces, "--json").stdout, type=plans.Plan) == MADE
+
+
+def test_delays_are_shown_with_what_they_are_counted_to() -> None:
+    assert in_words("delay_ms_p95") == "delay ms p95, between brokers"
+    assert in_words("client_delay_ms_p95") == "delay ms p95, to the client"
+    assert in_words("hops_mean") == "hops mean"
 
 
 def test_options_are_what_is_chosen_by(asked: list[Any], traces: Path) -> None:

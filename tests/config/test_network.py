@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gravitate.broker.options import BrokerOptions
 from gravitate.config import build, network
+from gravitate.config.listeners import MqttSpec
 from gravitate.errors import FileError, InputError
 from gravitate.overlay.shapes import SHAPES
 
@@ -160,6 +162,33 @@ def changed(old: str, new: str) -> str:
             "'grape' and 'pop' exclude each other",
             id="mechanisms-together",
         ),
+        pytest.param(
+            changed("payload_fields = false", "mqtt = { packet_bytes_max = 0 }"),
+            18,
+            "'mqtt.packet_bytes_max' is 0, .*: write a whole number from 1 to 50331648$",
+            id="mqtt option",
+        ),
+        pytest.param(
+            changed("payload_fields = false", "mqtt = { receive_maximum = 70000 }"),
+            18,
+            "write a whole number from 1 to 65535$",
+            id="mqtt option between",
+        ),
+        pytest.param(
+            changed("payload_fields = false", "mqtt = { conect_bytes_max = 1 }"),
+            18,
+            "did you mean 'connect_bytes_max'",
+            id="mqtt key",
+        ),
+        pytest.param(
+            changed("payload_fields = false", "mqtt = { write_bytes_high = 1000 }"),
+            18,
+            "write less than write_bytes_high, which is 1000",
+            id="mqtt options together",
+        ),
+        pytest.param(
+            changed("peer = 7001", 'host = "no where"'), 13, "'no where' of 'b'", id="host"
+        ),
         pytest.param("mechanisms = 3\n" + GOOD, 1, "must be a table", id="mechanisms"),
     ],
 )
@@ -175,6 +204,14 @@ def test_the_same_port_on_two_hosts_is_no_clash_unless_one_listens_everywhere() 
     assert network.loads(apart).brokers[1].address.mqtt == 7000
     with pytest.raises(FileError, match="port 7000"):
         network.loads(apart.replace("10.0.0.2", "0.0.0.0"))
+
+
+def test_what_is_set_for_mqtt_is_read_and_written() -> None:
+    text = changed("payload_fields = false", "mqtt = { connect_bytes_max = 1000, linger_s = 0.5 }")
+    loaded = network.loads(text)
+    assert loaded.brokers[2].mqtt == MqttSpec(connect_bytes_max=1000, linger_s=0.5)
+    assert loaded.brokers[0].mqtt == MqttSpec()
+    assert network.loads(network.render(loaded)) == loaded
 
 
 def test_known_mechanisms_keep_their_parameters() -> None:
@@ -235,3 +272,27 @@ def test_orders_that_cannot_be_met_are_refused() -> None:
             build.shaped("star", 5, link_ms=length_ms)
         with pytest.raises(InputError, match="ms is no extent of the plane"):
             build.shaped("star", 5, extent_ms=length_ms)
+
+
+def test_bounds_and_intervals_of_brokers_are_set_for_all_of_them() -> None:
+    loaded = network.loads(GOOD + "\n[options]\nhold_bytes_max = 4096\nlink_grace_s = 5\n")
+    assert loaded.options == BrokerOptions(hold_bytes_max=4096, link_grace_s=5.0)
+    assert network.loads(network.render(loaded)) == loaded
+    assert "options" not in network.render(network.loads(GOOD))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("hold_bytes_max = 0", "'options.hold_bytes_max' is 0, which is not accepted"),
+        ("link_grace_s = -1", "'options.link_grace_s' is -1, which is not accepted"),
+        ("hold_bytes = 5", "unknown key 'hold_bytes'; did you mean 'hold_bytes_max'?"),
+        ('network = "other"', "unknown key 'network'"),
+        ("durable = true", "unknown key 'durable'"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_with_their_line(line: str, says: str) -> None:
+    text = f"{GOOD}\n[options]\n{line}\n"
+    with pytest.raises(FileError, match=re.escape(says)) as problem:
+        network.loads(text, "n.toml")
+    assert problem.value.line == text.splitlines().index(line) + 1

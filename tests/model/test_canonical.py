@@ -11,8 +11,6 @@ from tests.model.strategies import events, filters, raw_filters
 
 from gravitate.errors import FilterError
 from gravitate.model.canonical import (
-    PATTERN_CHARACTERS_MAX,
-    SAME_ATTRIBUTE_MAX,
     all_of,
     any_of,
     canonical_predicate,
@@ -22,6 +20,7 @@ from gravitate.model.canonical import (
 )
 from gravitate.model.events import Attributes
 from gravitate.model.filters import EVERYTHING, NOTHING, Filter, Op, Operand, Predicate
+from gravitate.model.limits import PATTERN_CHARACTERS_MAX, SAME_ATTRIBUTE_MAX
 from gravitate.model.semantics import matches
 
 GT5, GT3 = Predicate("x", Op.GT, 5.0), Predicate("x", Op.GT, 3.0)

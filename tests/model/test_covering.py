@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import chain, starmap
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.model.pools import pool_of_filters, pool_of_values
-from tests.model.strategies import events, filters, raw_filters, single_attribute_filters
+from tests.model.strategies import (
+    conjunctions,
+    events,
+    filters,
+    raw_filters,
+    single_attribute_filters,
+)
 
 from gravitate.model.canonical import checked, conjoin, disjoin
 from gravitate.model.covering import covers, equivalent, intersects, is_empty
 from gravitate.model.events import Attributes
-from gravitate.model.filters import EVERYTHING, NOTHING, Filter
+from gravitate.model.filters import EVERYTHING, NOTHING, Filter, Predicate
 from gravitate.model.language import parse, render
+from gravitate.model.regions import conjunction_within, conjunctions_overlap, filter_regions
 from gravitate.model.semantics import compile_filter, matches
 
 COVERING = [
@@ -213,3 +223,15 @@ def test_a_filter_as_written_and_its_canonical_form_cover_each_other(f: Filter) 
 def test_what_is_covered_intersects_unless_it_is_empty(f: Filter, g: Filter) -> None:
     if covers(f, g) and not is_empty(g):
         assert intersects(f, g)
+
+
+@given(st.lists(conjunctions, max_size=12), st.lists(conjunctions, max_size=12))
+def test_many_alternatives_are_compared_as_pair_by_pair(
+    f: list[list[Predicate]], g: list[list[Predicate]]
+) -> None:
+    wide, narrow = (Filter(tuple(map(tuple, found))) for found in (f, g))
+    wides, narrows = filter_regions(wide), filter_regions(narrow)
+    pairs = [[(part, whole) for whole in wides] for part in narrows]
+    assert covers(wide, narrow) == all(any(starmap(conjunction_within, row)) for row in pairs)
+    overlapping = any(starmap(conjunctions_overlap, chain.from_iterable(pairs)))
+    assert intersects(wide, narrow) == intersects(narrow, wide) == overlapping

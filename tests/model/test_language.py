@@ -13,8 +13,9 @@ from gravitate.errors import FilterError
 from gravitate.model.canonical import all_of, any_of
 from gravitate.model.events import Attributes
 from gravitate.model.filters import EVERYTHING, NOTHING, Filter, Op, Operand, Predicate
-from gravitate.model.language import CONJUNCTIONS_MAX, DEPTH_MAX, parse, parse_query, render
+from gravitate.model.language import DEPTH_MAX, parse, parse_query, render
 from gravitate.model.lexer import KEYWORDS
+from gravitate.model.limits import CONJUNCTIONS_MAX
 from gravitate.model.semantics import matches
 
 

@@ -118,3 +118,11 @@ def test_a_literal_prefix_ends_at_the_first_wildcard() -> None:
     assert literal_prefix(like_glob("ab%c")) == "ab"
     assert literal_prefix(like_glob("_b")) == ""
     assert literal_prefix(like_glob("abc")) == "abc"
+
+
+def test_overlap_is_exact_for_long_patterns_too() -> None:
+    long = "ab" * 300
+    assert not globs_overlap(like_glob(f"%{long}x"), like_glob(f"%{long}y"))
+    assert globs_overlap(like_glob(f"%{long}x%"), like_glob(f"{long}%y"))
+    assert globs_overlap(like_glob(f"%{long}_"), like_glob("_" * 601))
+    assert not globs_overlap(like_glob(f"%{long}_"), like_glob("_" * 600))

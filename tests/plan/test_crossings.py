@@ -32,7 +32,7 @@ def traffic(draw: st.DrawFn, brokers: int) -> Wanted:
 
 
 def crossed(tree: Tree, wanted: Wanted, home: np.ndarray) -> float:
-    loads, _ = flow(tree, flows_at(wanted, home, len(tree)))
+    loads, _ = flow(tree, flows_at(wanted, home, len(tree))[0])
     return float(loads["in_links"].sum())
 
 
@@ -62,7 +62,8 @@ def test_sessions_at_one_broker_are_one_target() -> None:
         np.array([0, 3, 3], dtype=np.int64),
         np.array([0, 1, 2], dtype=np.int64),
     )
-    flows = flows_at(wanted, np.array([1, 0, 1], dtype=np.int32), 2)
+    flows, own = flows_at(wanted, np.array([1, 0, 1], dtype=np.int32), 2)
     assert flows.first.tolist() == [0, 2, 2]
     assert flows.target.tolist() == [0, 1]
     assert flows.sessions.tolist() == [1.0, 2.0]
+    assert own.tolist() == [1, 0, 1]

@@ -14,6 +14,7 @@ import uvloop
 from gravitate.broker.inputs import (
     ClientAcknowledged,
     ClientConnected,
+    ClientDisconnected,
     ClientPublished,
     ClientSubscribed,
 )
@@ -46,6 +47,7 @@ class Client:
     def __init__(self, node: Node, session: str, acknowledges: bool = True) -> None:
         self.node = node
         self.session = session
+        self.origin = session
         self.acknowledges = acknowledges
         self.received: list[tuple[str, int]] = []
         self.payloads: list[bytes] = []
@@ -101,6 +103,15 @@ class Client:
 
     def close(self, reason: str) -> None:
         self.closed = reason
+
+    def fail(self) -> None:
+        self.abort()
+        self.closed = "failed"
+
+    def abort(self) -> None:
+        self.closed = "aborted"
+        self.node.submit(ClientDisconnected(self.session))
+        self.node.detach(self.session, self)
 
     def flush(self) -> None:
         self.flushes += 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
 import pytest
 
+from gravitate.serve import http
 from gravitate.serve.http import serve_status
 from gravitate.serve.ports import free_ports
 from gravitate.serve.status import NodeStatus
@@ -99,16 +101,126 @@ def test_a_length_without_end_is_a_body_too_large(run: Any) -> None:
                 answer = await reader.read()
             writer.close()
             assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
-            assert b"a body of 777777... bytes, 1048576 are taken" in answer
+            assert b"a body of 777777... bytes, 65536 are taken" in answer
 
     run(body)
 
 
-def test_a_request_without_end_gets_no_answer_and_harms_nobody(run: Any) -> None:
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        pytest.param(b"x" * 100_000, id="no end"),
+        pytest.param(b"GET /health HTTP/1.1\r\nX: " + b"x" * 9_000 + b"\r\n\r\n", id="one long"),
+        pytest.param(b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 2_000 + b"\r\n", id="many"),
+        pytest.param(b"GET /" + b"x" * 4_000_000 + b" HTTP/1.1\r\n\r\n", id="still sent"),
+    ],
+)
+def test_a_head_that_is_too_long_is_told_so_and_harms_nobody(
+    run: Any, request_bytes: bytes
+) -> None:
     async def body(lab: Any) -> None:
         port = await _open_page(lab)
-        assert await _asked(port, b"x" * 100_000) == ("", {}, b"")
+        line, _, page = await _asked(port, request_bytes)
+        assert line == "HTTP/1.1 431 Request Header Fields Too Large"
+        assert msgspec.json.decode(page) == {"error": "more than 8192 bytes before the body"}
         line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\n\r\n")
         assert line == "HTTP/1.1 200 OK"
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"nonsense\r\n", 400),
+        (b"POST /moves HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", 411),
+        (b"POST /moves HTTP/1.1\r\nContent-Length: 3000000\r\n", 413),
+    ],
+)
+def test_who_sends_on_before_it_listens_still_hears_what_is_wrong(
+    run: Any, head: bytes, status: int
+) -> None:
+    async def body(lab: Any) -> None:
+        port = await _open_page(lab)
+        line, _, _ = await _asked(port, head + b"\r\n" + b" " * 3_000_000)
+        assert line.startswith(f"HTTP/1.1 {status} ")
+
+    run(body)
+
+
+def test_silent_connections_are_bounded_and_who_asks_is_answered_beside_them(run: Any) -> None:
+    async def body(lab: Any) -> None:
+        port = await _open_page(lab)
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\n\r\n")
+        assert line == "HTTP/1.1 200 OK"
+        async with asyncio.timeout(3):
+            await asyncio.gather(*(_gone(reader) for reader, _ in silent[:236]))
+        assert not any(reader.at_eof() for reader, _ in silent[237:])
+        for _, writer in silent:
+            writer.close()
+
+    run(body)
+
+
+async def _gone(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(ConnectionError):
+        assert await reader.read() == b""
+
+
+def test_when_everybody_is_being_answered_newcomers_are_turned_away(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(lab: Any) -> None:
+        ready = asyncio.Event()
+
+        async def slow(request: http.Request) -> http.Response:
+            await ready.wait()
+            return http.json_response(request.path)
+
+        (one,) = await lab.start(lab.chain(1))
+        one.doorkeeper.readers_max = 2
+        (port,) = free_ports(1)
+        door = await serve_status(one.status, "127.0.0.1", port, {"/slow": slow}, one.doorkeeper)
+        one.doors.append(door)
+        asked = b"GET /slow HTTP/1.1\r\n\r\n"
+        answered = [asyncio.create_task(_asked(port, asked)) for _ in range(2)]
+        await lab.eventually(lambda: len(door._readers) == 2 and not door._waited_for)
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await _gone(reader)
+            writer.close()
+        assert one.status().counters["connections_refused"] == 5
+        ready.set()
+        assert [(await task)[0] for task in answered] == ["HTTP/1.1 200 OK"] * 2
+        said = [it.message for it in caplog.records if "HTTP connections away" in it.message]
+        assert said == [
+            "b1 turns HTTP connections away: 2 are connected (connections refused so far: 1)"
+        ]
+
+    run(body)
+
+
+def test_who_does_not_read_its_answer_is_let_go(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.1)
+
+    async def body(lab: Any) -> None:
+        async def long(request: http.Request) -> http.Response:
+            return http.Response("200 OK", http.TEXT, b"x" * 30_000_000)
+
+        (one,) = await lab.start(lab.chain(1))
+        (port,) = free_ports(1)
+        door = await serve_status(one.status, "127.0.0.1", port, {"/long": long})
+        one.doors.append(door)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /long HTTP/1.1\r\n\r\n")
+        await lab.eventually(lambda: door._readers)
+        await lab.eventually(lambda: not door._readers)
+        got = 0
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1_000_000):
+                got += len(data)
+        writer.close()
+        assert got < 30_000_000
 
     run(body)

@@ -52,7 +52,7 @@ def _refusals(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
         ("unknown-broker", "b9", {}),
         ("own-id", "b2", {}),
         ("wrong-network", "b1", {"network": "elsewhere"}),
-        ("wrong-version", "b1", {"version": 2}),
+        ("wrong-version", "b1", {"version": 1}),
         ("id-in-use", "b1", {"incarnation": 99}),
         ("wrong-direction", "b3", {}),
         ("hello-expected", "b1", {"incarnation": 0}),
@@ -257,3 +257,26 @@ def test_a_stranger_that_says_nothing_is_let_go(run: Any, monkeypatch: pytest.Mo
         assert await stranger.receive() is None
 
     run(body)
+
+
+def test_strangers_are_bounded_and_a_broker_is_let_in_beside_them(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(lab: Any) -> None:
+        network = lab.chain(2)
+        (two,) = await lab.start(network, "b2")
+        most = two.doorkeeper.strangers_max
+        strangers = [await lab.raw_peer(network, "b2") for _ in range(most + 50)]
+        for stranger in strangers[:50]:
+            assert await stranger.receive() is None
+        await lab.start(network, "b1")
+        await lab.linked("b1", "b2")
+        assert not any(stranger.reader.at_eof() for stranger in strangers[51:])
+        assert two.status().counters["connections_refused"] == 51
+        for stranger in strangers:
+            stranger.close()
+
+    with caplog.at_level(logging.WARNING):
+        run(body)
+    said = [it.getMessage() for it in caplog.records if "turns peers away" in it.getMessage()]
+    assert len(said) == 1

@@ -11,7 +11,15 @@ from tests.client.moving import address_of, asked, client, live
 from tests.serve.mqtt.talk import on_loop
 
 from gravitate.model.moves import MoveOutcome, OpenLink, Rationale, RelocatePublisher
-from gravitate.serve.moves import MOVES_REMEMBERED, MoveList, MoveRecord, MoveRegister
+from gravitate.serve.moves import (
+    ENDED_BYTES_MAX,
+    MOVES_REMEMBERED,
+    UNDER_WAY_BYTES_MAX,
+    MoveList,
+    MoveRecord,
+    MoveRegister,
+)
+from gravitate.serve.paging import PAGE_BYTES_MAX
 
 WHY = Rationale("a test")
 
@@ -21,7 +29,20 @@ def relocation(id: str = "m", **changes: Any) -> RelocatePublisher:
     return msgspec.structs.replace(move, **changes)
 
 
+def big(id: str, size: int = 60_000) -> RelocatePublisher:
+    return relocation(id, publisher="nobody", why=Rationale("x" * size))
+
+
 # The register -------------------------------------------------------------------------------------
+
+
+def read(register: MoveRegister) -> tuple[list[MoveRecord], list[MoveRecord]]:
+    """All moves under way, and all that ended, the latest last."""
+    found: tuple[list[MoveRecord], list[MoveRecord]] = ([], [])
+    for position, encoded in register.backwards():
+        record = msgspec.json.decode(encoded, type=MoveRecord)
+        found[0 if position.under_way else 1].insert(0, record)
+    return found
 
 
 def test_a_move_is_known_from_its_first_step_to_its_end() -> None:
@@ -29,11 +50,11 @@ def test_a_move_is_known_from_its_first_step_to_its_end() -> None:
     move = relocation()
     register.stepped(move, "asked", "", 1.0)
     register.stepped(move, "pausing", "", 2.0)
-    assert register.list() == MoveList("b1", [MoveRecord(move, "b1", "pausing", 1.0)], [])
+    assert read(register) == ([MoveRecord(move, "b1", "pausing", 1.0)], [])
     register.stepped(move, "rolled back", "late", 3.0)
     outcome = MoveOutcome.ROLLED_BACK
     record = MoveRecord(move, "b1", "rolled back", 1.0, outcome, "late", 3.0)
-    assert register.list() == MoveList("b1", [], [record])
+    assert read(register) == ([], [record])
     assert register.get("m") == record
 
 
@@ -42,12 +63,62 @@ def test_only_so_many_that_ended_are_remembered_and_all_that_are_under_way() -> 
     for number in range(MOVES_REMEMBERED + 5):
         register.stepped(relocation(f"open-{number}"), "asked", "", 1.0)
         register.stepped(relocation(f"m-{number}"), "done", "", 2.0)
-    listed = register.list()
-    assert len(listed.under_way) == MOVES_REMEMBERED + 5
-    assert [record.move.id for record in listed.ended] == [
+    under_way, ended = read(register)
+    assert len(under_way) == MOVES_REMEMBERED + 5
+    assert [record.move.id for record in ended] == [
         f"m-{number}" for number in range(5, MOVES_REMEMBERED + 5)
     ]
     assert register.get("m-4") is None
+
+
+def test_of_large_moves_fewer_are_remembered() -> None:
+    register = MoveRegister("b1")
+    for number in range(200):
+        register.stepped(big(f"m-{number}"), "refused", "no", 2.0)
+        assert register.bytes_ended <= ENDED_BYTES_MAX
+    _, ended = read(register)
+    assert [record.move.id for record in ended] == [
+        f"m-{number}" for number in range(200 - len(ended), 200)
+    ]
+    assert register.bytes_ended > ENDED_BYTES_MAX - 2 * 60_000
+    register.stepped(big("m-199", 10), "done", "", 3.0)
+    assert len(read(register)[1]) == len(ended)
+    assert register.bytes_ended == sum(len(it) for _, it in register.backwards())
+
+
+def test_moves_from_outside_wait_for_room_and_those_of_mechanisms_do_not() -> None:
+    register = MoveRegister("b1")
+    taken = [register.requested(big(f"m-{number}"), 1.0) for number in range(20)]
+    assert 0 < register.bytes_under_way <= UNDER_WAY_BYTES_MAX
+    assert taken == [True] * sum(taken) + [False] * (20 - sum(taken))
+    for number in range(20):
+        register.stepped(big(f"own-{number}"), "asked", "", 1.0)
+    assert register.bytes_under_way > UNDER_WAY_BYTES_MAX
+    assert len(read(register)[0]) == sum(taken) + 20
+    assert not register.requested(relocation("small"), 1.0)
+    for number in range(sum(taken)):
+        register.stepped(big(f"m-{number}"), "refused", "no", 2.0)
+    for number in range(20):
+        register.stepped(big(f"own-{number}"), "done", "", 2.0)
+    assert register.bytes_under_way == 0
+    assert register.requested(relocation("small"), 1.0)
+
+
+def test_who_waits_is_told_the_end_of_a_move_that_is_forgotten_at_once() -> None:
+    async def body() -> None:
+        register = MoveRegister("b1")
+        assert register.requested(relocation(), 1.0)
+        waiting = asyncio.create_task(register.ended("m", 60.0))
+        await asyncio.sleep(0)
+        register.stepped(relocation(), "done", "", 2.0)
+        for number in range(MOVES_REMEMBERED):
+            register.stepped(relocation(f"m-{number}"), "done", "", 2.0)
+        assert register.get("m") is None
+        record = await waiting
+        assert record is not None
+        assert record.outcome is MoveOutcome.DONE
+
+    on_loop(body)
 
 
 def test_waiting_ends_with_the_move_or_with_patience() -> None:
@@ -83,7 +154,7 @@ def test_a_move_is_carried_out_once_however_often_it_is_asked_for() -> None:
             assert msgspec.convert(first, MoveRecord).move == relocation()
             assert await asked(port, "POST", "/moves", move) == (200, first)
             assert await asked(port, "GET", "/moves/m") == (200, first)
-            listed = {"broker": "b1", "under_way": [], "ended": [first]}
+            listed = {"broker": "b1", "under_way": [], "ended": [first], "next": None}
             assert await asked(port, "GET", "/moves") == (200, listed)
             assert publisher.moves == 1
 
@@ -146,7 +217,7 @@ def test_whoever_does_not_wait_asks_again() -> None:
         (b"{", 400, "the move is not accepted: Input data was truncated"),
         (b"\xff", 400, "the move is not accepted: "),
         (b'{"type": "\xff"}', 400, "the move is not accepted: 'utf-8' codec"),
-        (b'{"x": ' + b"[" * 100_000, 400, "the move is not accepted: maximum recursion depth"),
+        (b'{"x": ' + b"[" * 60_000, 400, "the move is not accepted: maximum recursion depth"),
         (b'{"type": "teleport"}', 400, "Invalid value 'teleport' - at `$.type`"),
         (b'{"type": "relocate-publisher", "id": 5}', 400, "Expected `str`, got `int` - at `$.id`"),
         (msgspec.json.encode(relocation("")), 400, "a move needs an id"),
@@ -165,7 +236,8 @@ def test_whoever_does_not_wait_asks_again() -> None:
             400,
             "source and target are both 'b1': name another target",
         ),
-        (b" " * 2_000_000, 413, "a body of 2000000 bytes, 1048576 are taken"),
+        (b" " * 2_000_000, 413, "a body of 2000000 bytes, 65536 are taken"),
+        (b" " * 65_537, 413, "a body of 65537 bytes, 65536 are taken"),
     ],
 )
 def test_a_request_that_cannot_be_meant_is_told_what_is_wrong(
@@ -178,7 +250,7 @@ def test_a_request_that_cannot_be_meant_is_told_what_is_wrong(
             assert found == status
             assert said in page["error"]
             _, listed = await asked(port, "GET", "/moves")
-            assert listed == {"broker": "b1", "under_way": [], "ended": []}
+            assert listed == {"broker": "b1", "under_way": [], "ended": [], "next": None}
 
     on_loop(ask)
 
@@ -199,8 +271,17 @@ def test_other_mistakes_have_their_status() -> None:
                 400,
                 "wait_s is 'soon', expected seconds from 0 to 120",
             )
-            status, page = await asked(port, "GET", "/moves?limit=3")
-            assert (status, page["error"]) == (400, "parameter 'limit' is not known: wait_s is")
+            for path, said in (
+                ("/moves/m?limit=3", "parameter 'limit' is not known: expected wait_s"),
+                ("/moves?wait_s=3", "parameter 'wait_s' is not known: expected limit or before"),
+                ("/moves?limit=0", "limit is '0', expected a whole number from 1 to 1000"),
+                ("/moves?limit=1001", "limit is '1001', expected a whole number from 1 to 1000"),
+                ("/moves?limit=", "limit is '', expected a whole number from 1 to 1000"),
+                ("/moves?limit=%b2", "limit is '\ufffd', expected a whole number from 1 to 1000"),
+                ("/moves?before=m", "before is 'm', expected what `next` of a page has"),
+                ("/moves?before=", "before is '', expected what `next` of a page has"),
+            ):
+                assert await asked(port, "GET", path) == (400, {"error": said})
             assert (await asked(port, "DELETE", "/moves"))[0] == 405
             unsupported = msgspec.json.encode(OpenLink("l", ("b1", "b2"), WHY))
             status, page = await asked(port, "POST", "/moves", unsupported)
@@ -210,5 +291,105 @@ def test_other_mistakes_have_their_status() -> None:
             status, page = await asked(port, "POST", "/moves", other)
             assert status == 409
             assert page["error"] == "another move has the id 'l': give it its own"
+
+    on_loop(body)
+
+
+async def pages(port: int, path: str = "/moves") -> list[MoveList]:
+    """All pages from one on."""
+    found = []
+    following: str | None = path
+    while following is not None:
+        status, page = await asked(port, "GET", following)
+        assert status == 200, page
+        found.append(msgspec.convert(page, MoveList))
+        following = found[-1].next
+    return found
+
+
+def test_many_moves_are_told_in_pages_the_latest_first() -> None:
+    async def body() -> None:
+        async with live("b1", "b2") as running:
+            register = running.nodes["b1"].moves
+            for number in range(250):
+                register.stepped(relocation(f"m-{number}"), "done", "", 2.0)
+            for number in range(3):
+                register.stepped(relocation(f"open-{number}"), "asked", "", 3.0)
+            port = address_of(running, "b1").http
+            first, second, third = await pages(port)
+            assert [it.move.id for it in first.under_way] == ["open-0", "open-1", "open-2"]
+            assert (second.under_way, third.under_way) == ([], [])
+            told = [it.move.id for page in (third, second, first) for it in page.ended]
+            assert told == [f"m-{number}" for number in range(250)]
+            assert [len(page.ended) for page in (first, second, third)] == [97, 100, 53]
+            small = await pages(port, "/moves?limit=1")
+            assert [page.under_way[0].move.id for page in small[:3]] == [
+                "open-2",
+                "open-1",
+                "open-0",
+            ]
+            assert len(small) == 253
+            (whole,) = await pages(port, "/moves?limit=1000")
+            assert (len(whole.under_way), len(whole.ended)) == (3, 250)
+
+    on_loop(body)
+
+
+def test_a_move_that_ends_between_two_pages_is_not_missed() -> None:
+    async def body() -> None:
+        async with live("b1", "b2") as running:
+            register = running.nodes["b1"].moves
+            for number in range(4):
+                register.stepped(relocation(f"m-{number}"), "asked", "", 3.0)
+            port = address_of(running, "b1").http
+            _, first = await asked(port, "GET", "/moves?limit=2")
+            assert [it["move"]["id"] for it in first["under_way"]] == ["m-2", "m-3"]
+            register.stepped(relocation("m-1"), "done", "", 4.0)
+            register.stepped(relocation("m-3"), "done", "", 4.0)
+            second, third = await pages(port, first["next"])
+            assert [it.move.id for it in second.under_way] == ["m-0"]
+            assert [it.move.id for it in second.ended] == ["m-3"]
+            assert [it.move.id for it in third.ended] == ["m-1"]
+
+    on_loop(body)
+
+
+def test_a_page_of_large_moves_is_short() -> None:
+    async def body() -> None:
+        async with live("b1", "b2") as running:
+            port = address_of(running, "b1").http
+            for number in range(100):
+                move = msgspec.json.encode(big(f"m-{number}"))
+                status, record = await asked(port, "POST", "/moves", move)
+                assert (status, record["outcome"]) == (200, "refused")
+            told = await pages(port, "/moves?limit=1000")
+            sizes = [len(msgspec.json.encode(page)) for page in told]
+            assert max(sizes) <= PAGE_BYTES_MAX + 1000
+            assert sum(sizes) <= ENDED_BYTES_MAX + 1000 * len(told)
+            latest = [it.move.id for page in reversed(told) for it in page.ended]
+            assert latest == [f"m-{number}" for number in range(100 - len(latest), 100)]
+
+    on_loop(body)
+
+
+def test_a_move_for_which_there_is_no_room_is_told_so() -> None:
+    async def body() -> None:
+        async with live("b1", "b2") as running:
+            register = running.nodes["b1"].moves
+            for number in range(20):
+                register.stepped(big(f"own-{number}"), "asked", "", 1.0)
+            port = address_of(running, "b1").http
+            move = relocation(publisher="nobody")
+            size, beside = len(msgspec.json.encode(move)), register.bytes_under_way
+            status, page = await asked(port, "POST", "/moves", msgspec.json.encode(move))
+            assert (status, page["error"]) == (
+                429,
+                f"a move of {size} bytes beside {beside} under way, 1048576 are taken: "
+                "ask again when some have ended",
+            )
+            for number in range(20):
+                register.stepped(big(f"own-{number}"), "done", "", 2.0)
+            status, page = await asked(port, "POST", "/moves", msgspec.json.encode(move))
+            assert (status, page["outcome"]) == (200, "refused")
 
     on_loop(body)

@@ -10,7 +10,7 @@ from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 from gravitate.simulate.random_worlds import RandomWorld, WorldOutcome, run_world, run_worlds
 
 
-@pytest.mark.parametrize("seed", range(1, 41))
+@pytest.mark.parametrize("seed", range(1, 25))
 def test_a_random_world_keeps_every_promise(seed: int) -> None:
     outcome = run_world(seed)
     assert not outcome.violations, outcome.report()
@@ -23,12 +23,13 @@ def test_without_faults_too(seed: int) -> None:
     assert outcome.faults == 0
 
 
-RARE = (523, 860, 1288, 1357, 1641, 1900, 6146, 6148, 6396)
+RARE = (237, 523, 860, 1288, 1357, 1641, 1900, 6146, 6148, 6396, 77879)
 """Worlds with something that seldom happens: a link that a tether no longer needs, events of a
 publisher that has left behind a link that is down, a client that comes back before these, a
 publisher that goes back to where it was and is heard to end elsewhere before it is heard of, an
 advertisement that ends while it is told the other way, a broker that stops right after it has
-published something for a client of another."""
+published something for a client of another, a broker that restarts where the publisher of what is
+queued for it was a moment ago."""
 
 
 RARE_FOR_SUBSCRIBERS = (28, 36, 44, 47, 59, 151, 274, 1243, 1353)

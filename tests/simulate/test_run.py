@@ -117,4 +117,8 @@ def test_metrics_count_hops_forwarders_and_delays_as_they_say() -> None:
     assert (metrics.arrivals, metrics.pure_forwarders) == (30, 20)
     assert metrics.yield_share == pytest.approx(1 / 3)
     assert metrics.delay_ms_p50 == pytest.approx(30.0)
-    assert metrics.broker_rates_msgs_per_s == {"b01": 20.0, "b02": 20.0, "b03": 20.0, "b04": 20.0}
+    sent_s = [publication.at_s for publication in script.publications]
+    # From the first publication until the last has come along the line.
+    assert metrics.observed_s == pytest.approx(sent_s[-1] - sent_s[0] + 0.03)
+    rate = pytest.approx(20 / metrics.observed_s)
+    assert metrics.broker_rates_msgs_per_s == dict.fromkeys(("b01", "b02", "b03", "b04"), rate)

@@ -80,7 +80,6 @@ def batches(draw: st.DrawFn) -> Batch:
         covered=tuple(draw(st.lists(names, max_size=3))),
         trace_mark=draw(st.integers(0, 1)),
         tether=draw(st.none() | names),
-        predecessors=draw(st.none() | st.just({"b2": counters})),
     )
 
 
@@ -134,7 +133,6 @@ def _plain_message(message: Message) -> object:
             batch.covered,
             batch.trace_mark,
             batch.tether,
-            batch.predecessors,
         )
         for batch in message.batches
     ]
@@ -331,6 +329,15 @@ def test_bodies_that_are_no_bytes_are_our_own_mistake() -> None:
 def test_a_predicate_that_cannot_be_meant_is_refused(predicate: Predicate) -> None:
     frame = Data(1, 0, [Subscribe("s", Filter(((predicate,),)), "b", (), 1)])
     with pytest.raises(PeerError, match="a filter that cannot be meant") as caught:
+        FrameDecoder().feed(wire_bytes(frame))
+    assert caught.value.name == MALFORMED
+
+
+def test_a_filter_that_would_take_long_to_compare_is_refused() -> None:
+    likes = sorted(f"%{number:03}%a" for number in range(250))
+    heavy = Filter(tuple((Predicate("x", Op.LIKE, like),) for like in likes))
+    frame = Data(1, 0, [Subscribe("s", heavy, "b", (), 1)])
+    with pytest.raises(PeerError, match="weighs at most 4096") as caught:
         FrameDecoder().feed(wire_bytes(frame))
     assert caught.value.name == MALFORMED
 

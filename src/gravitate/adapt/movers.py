@@ -22,9 +22,18 @@ from gravitate.adapt.damping import NO_PAST, Damping, DampingParameters, Past
 from gravitate.broker.mechanisms import Mechanism, Post
 from gravitate.errors import InputError, PeerError
 from gravitate.model.decoding import UNREADABLE
-from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+from gravitate.model.moves import (
+    Move,
+    MoveOutcome,
+    Rationale,
+    RelocatePublisher,
+    moving_cost,
+)
 
 SWEEP = "sweep"
+FORGET = "forget"
+FORGET_EVERY_S = 30.0
+"""How often it is looked for publishers that are gone."""
 
 
 class PublisherMoved(msgspec.Struct, frozen=True, tag="moved"):
@@ -118,12 +127,12 @@ class PublisherMover(Mechanism):
     ) -> None:
         """A selection has found the broker at the end of `path`, which is just this broker when
         the publisher should stay. `why` says what speaks for a broker on it; None: the publisher
-        cannot go there."""
+        cannot go there. What going there costs is told here, alike for all."""
         damping = self._damped.get(publisher)
         if damping is None:
             if len(path) == 1:
                 return
-            damping = self._damped[publisher] = Damping(self._damping, NO_PAST, now)
+            damping = self._remember(publisher, NO_PAST, now)
         way = damping.selected(path, now)
         if not way:
             return
@@ -135,7 +144,8 @@ class PublisherMover(Mechanism):
         move = f"{self.name}-{here}-{now:.3f}-{self._moves}"
         self._moving.add(publisher)
         self.forget(publisher)
-        self.post.propose(RelocatePublisher(move, publisher, here, target, reasons, way))
+        priced = msgspec.structs.replace(reasons, cost=moving_cost(way))
+        self.post.propose(RelocatePublisher(move, publisher, here, target, priced, way))
 
     def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
         if not isinstance(move, RelocatePublisher):
@@ -161,11 +171,19 @@ class PublisherMover(Mechanism):
             if session not in self._moving:
                 self._gone(session)
 
-    def _forget_those_gone(self) -> None:
+    def _remember(self, publisher: str, past: Past, now: float) -> Damping:
+        if not self._damped:
+            self.post.set_timer(FORGET, now + FORGET_EVERY_S)
+        damping = self._damped[publisher] = Damping(self._damping, past, now)
+        return damping
+
+    def _forget_those_gone(self, now: float) -> None:
         """Publishers that are not clients of this broker end without a session that is closed."""
         for publisher in [p for p in self._damped if p not in self._moving]:
             if not self.post.may_move(publisher):
                 self._gone(publisher)
+        if self._damped:
+            self.post.set_timer(FORGET, now + FORGET_EVERY_S)
 
     def _gone(self, publisher: str) -> None:
         self.forget(publisher)
@@ -181,7 +199,7 @@ class PublisherMover(Mechanism):
         if here != path[-1]:
             self._pass_on(note)
         elif self.post.may_move(note.publisher):
-            self._damped[note.publisher] = Damping(self._damping, note.past, now)
+            self._remember(note.publisher, note.past, now)
 
     def _pass_on(self, note: PublisherMoved) -> None:
         place = note.path.index(self.post.broker_id)
@@ -221,5 +239,6 @@ class PublisherMover(Mechanism):
         if key == SWEEP:
             self._sweep_at = None
             self.expire(now)
-            self._forget_those_gone()
             self.watch_time()
+        elif key == FORGET:
+            self._forget_those_gone(now)

@@ -23,9 +23,10 @@ from gravitate.config import network
 from gravitate.config.build import shaped
 from gravitate.overlay import tree
 from gravitate.trace import schemas
+from gravitate.trace.columns import ROWS_PER_GROUP
 from gravitate.trace.files import RollingFile
 from gravitate.trace.manifest import RunManifest
-from gravitate.trace.writer import LINK_PERIOD_S, ROWS_PER_GROUP
+from gravitate.trace.writer import LINK_PERIOD_S
 
 BLOCK_S: Final = 60.0
 Array = NDArray[Any]

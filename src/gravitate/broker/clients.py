@@ -119,6 +119,7 @@ class Clients:
             self._context.options,
             self._dispatch.hand_over,
             self._context.emit,
+            self._context.lives,
             attachment,
             input.follows,
         )
@@ -151,7 +152,6 @@ class Clients:
         session.live = False
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
-        session.arriving_events = 0
         if session.subscriber_tether is not None:
             self._subscriber_tethers.close(session.subscriber_tether)
         self._subscriptions.end_all(session)
@@ -253,7 +253,7 @@ class Clients:
             return
         if session.arriving is not None:
             session.arriving.append(input)
-            session.arriving_events += len(input.bodies)
+            session.unpublished.add(input.bodies)
             self._publishers.update_reading(session)
             return
         size = len(input.bodies)

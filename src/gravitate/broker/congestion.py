@@ -1,6 +1,6 @@
 """Back-pressure that cannot deadlock: publishers are held, links are always read.
 
-A broker with a link that has too many unacknowledged events says so; the word floods over the
+A broker with a link that has too much unacknowledged says so; the word floods over the
 tree, and every broker that knows of a congested one holds its local publishers. Neighbours are
 never held back, so what is under way drains whatever the directions it goes in.
 """
@@ -20,7 +20,8 @@ class CongestionView:
         self, broker_id: str, options: BrokerOptions, links: LinkTable, dispatch: Dispatch
     ) -> None:
         self._broker_id = broker_id
-        self._high = options.link_queue_events_max
+        self._high = (options.link_queue_events_max, options.link_queue_bytes_max)
+        self._low = (self._high[0] // 2, self._high[1] // 2)
         self._links = links
         self._dispatch = dispatch
         self._said_by: dict[str, str | None] = {}
@@ -34,13 +35,18 @@ class CongestionView:
 
     def changed(self) -> bool:
         """Look at the links; whether `holding` is another than when last asked."""
-        if not self._said_by and not self._holding and self._links.queued_events <= self._high:
+        links, queued, (events_max, bytes_max) = self._links, self._links.queued, self._high
+        if (
+            not self._said_by
+            and not self._holding
+            and queued.events <= events_max
+            and queued.size_bytes <= bytes_max
+        ):
             return False
         congested = self._broker_id in self._said_by
-        queued = self._links.queued_events_max()
-        if queued > self._high and not congested:
+        if not congested and links.is_congested(*self._high):
             self._note(self._broker_id, True, None)
-        elif congested and queued <= self._high // 2:
+        elif congested and not links.is_congested(*self._low):
             self._note(self._broker_id, False, None)
         before, self._holding = self._holding, self.holding
         return before != self._holding

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from gravitate.broker.chores import Chores
 from gravitate.broker.clients import Clients
 from gravitate.broker.congestion import CongestionView
 from gravitate.broker.context import Context
@@ -21,6 +22,7 @@ from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
 from gravitate.broker.forwarding import FORWARDERS
+from gravitate.broker.guards import Failed, Guard, guarded_call
 from gravitate.broker.guest_messages import (
     Deliveries,
     GuestAnswer,
@@ -58,6 +60,7 @@ from gravitate.broker.inputs import (
     TimerFired,
 )
 from gravitate.broker.links import LinkTable
+from gravitate.broker.lives import Lives
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Advertise,
@@ -109,7 +112,8 @@ from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 
 class Broker:
     """One broker. `links` names its neighbours and whether this side dials them, `others` the
-    brokers beside them that a link can be made with; without it, any."""
+    brokers beside them that a link can be made with; without it, any. A mechanism, observer or
+    watcher that raises is detached if `detached` is told of it; else the call raises."""
 
     def __init__(
         self,
@@ -123,11 +127,17 @@ class Broker:
         routing: str = "content",
         forwarding: str = "S0",
         others: Collection[str] | None = None,
+        detached: Failed | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.incarnation = incarnation
+        self._detached = detached
+        if detached is not None:
+            mechanisms = [Guard(mechanism, detached) for mechanism in mechanisms]
+            observers = [Guard(observer, detached) for observer in observers]
         self.mechanisms = tuple(mechanisms)
-        self._context = context = Context(broker_id, options, observers, mechanisms)
+        self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
+        self._context = context = Context(broker_id, options, observers, mechanisms, self.lives)
         self.links = LinkTable(
             broker_id,
             incarnation,
@@ -147,9 +157,11 @@ class Broker:
             lambda peer, message: self.dispatch.send_control(peer, message),
             self._destinations.anchor,
             lambda advertisement: self.publishers.departed(advertisement),
+            lambda *life: self.lives.ended(life, context.now),
         )
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
-        self.publishers = Publishers(context, self.router, self.dispatch)
+        self._chores = Chores(context)
+        self.publishers = Publishers(context, self.router, self.dispatch, self._chores)
         self.tethered = TetheredPublishers(context, self.router, self.publishers, self._tell_tether)
         self.tether_links = TetherLinks(context, self.links, self._is_link_needed, others)
         self.tethers = Tethers(
@@ -168,7 +180,7 @@ class Broker:
             self._posts.lock,
             self.dispatch.send_control,
         )
-        self._subscriptions = Subscriptions(context, self.router, self._destinations)
+        self._subscriptions = Subscriptions(context, self.router, self._destinations, self._chores)
         self.subscribers = SubscriberMoves(
             context,
             self.dispatch,
@@ -218,6 +230,8 @@ class Broker:
 
     def watch_moves(self, watcher: MoveWatcher) -> None:
         """Tell `watcher` how the moves that begin here go on; costs events nothing."""
+        if self._detached is not None:
+            watcher = guarded_call(watcher, self._detached)
         self._posts.move_watchers.append(watcher)
 
     def start(self, now: float) -> list[Effect]:
@@ -232,6 +246,7 @@ class Broker:
         assert not self.stopped, f"{self.broker_id} has stopped"
         context = self._context
         context.now = now
+        context.step += 1
         context.effects = []
         for input in inputs:
             self._take(input)
@@ -249,10 +264,13 @@ class Broker:
         while self.dispatch.overloaded:
             self.subscribers.close_overloaded(self.dispatch.overloaded.popitem()[0])
         self.subscribers.tethers.flush()
+        if self._chores.waiting:
+            self._chores.go_on()
         if self.dispatch.outgoing:
             self.dispatch.flush()
         if (
             self._stopping
+            and not self._chores.waiting
             and not self.links.draining
             and not len(self.tethers)
             and not self.subscribers.tethered.has_visitors()
@@ -324,7 +342,9 @@ class Broker:
                         continue
                     if not self.links.is_neighbour(peer):
                         raise PeerError("no-neighbour", "publications that were not handed over")
-                    if batch.plane not in self.router.planes and batch.plane != EVERYWHERE:
+                    if batch.plane == EVERYWHERE:
+                        self.lives.heard((batch.publisher, batch.incarnation), self._context.now)
+                    elif batch.plane not in self.router.planes:
                         raise PeerError("unknown-plane", f"publications of plane {batch.plane}")
                     self.dispatch.route(batch, peer)
             case (
@@ -389,6 +409,10 @@ class Broker:
             case ["move", *move]:
                 self._relocations.expired(":".join(move))
                 self._reassignments.expired(":".join(move))
+            case ["chores"]:
+                pass  # every step goes on with them
+            case ["leases"]:
+                self._paths.watch_leases()
             case ["stop"]:
                 if self._stopping:
                     self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
@@ -473,13 +497,13 @@ class Broker:
         for observer in context.observers:
             observer.on_link(self.broker_id, peer, state, context.now)
 
-    def _keep(self, message: Publications) -> Publications:
-        """Publications that outlive their link's reset: what is no longer advertised goes
-        everywhere, for the neighbour will not be told who wanted it. What was handed over to be
-        published there is published elsewhere."""
+    def _keep(self, peer: str, message: Publications) -> Publications:
+        """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
+        or was by that side, goes everywhere, for the neighbour will not be told who wanted it. What
+        was handed over to be published there is published elsewhere."""
         return Publications(
             [
-                batch if self.router.announced(batch) else batch.on_plane(EVERYWHERE)
+                batch if self.router.announced(batch, peer) else batch.on_plane(EVERYWHERE)
                 for batch in message.batches
                 if batch.tether is None
             ]

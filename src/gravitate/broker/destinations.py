@@ -7,10 +7,16 @@ deliver to, each once, with the best quality of service that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from gravitate.broker.forwarding import Forwarder
 from gravitate.broker.sessions import LocalSubscription, Session
+
+NOWHERE: Final = ""
+"""In place of a subscription that nothing goes to any more; no broker has this name."""
+PLANNED_MAX: Final = 500_000
+"""Destinations in all plans that are remembered; some hundred bytes each."""
 
 
 class Plan:
@@ -29,10 +35,13 @@ class Destinations:
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
         self._stands_for: list[str | LocalSubscription | None] = []
+        """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
         self._anchors: dict[str, int] = {}
         self._plans: dict[tuple[int, ...], Plan] = {}
         """Invalidated by: any destination that is added, removed or changed (`changed`)."""
+        self._planned = 0
+        """How many destinations these plans are made of."""
 
     def anchor(self, broker: str) -> int:
         """The destination of an anchor."""
@@ -47,6 +56,12 @@ class Destinations:
         made = self._stands_for[destination] = subscription(destination)
         return made
 
+    def mute(self, subscriptions: Iterable[LocalSubscription]) -> None:
+        """Nothing goes to these any more; their numbers stay theirs until they are removed."""
+        for subscription in subscriptions:
+            self._stands_for[subscription.destination] = NOWHERE
+        self.changed()
+
     def remove(self, subscription: LocalSubscription) -> None:
         self._stands_for[subscription.destination] = None
         self._free.append(subscription.destination)
@@ -55,13 +70,15 @@ class Destinations:
     def changed(self) -> None:
         """A subscription asks for something else from now on, or links lead elsewhere."""
         self._plans.clear()
+        self._planned = 0
 
     def plan(self, destinations: tuple[int, ...]) -> Plan:
         plan = self._plans.get(destinations)
         if plan is None:
-            if len(self._plans) > 100_000:
-                self._plans.clear()
+            if self._planned > PLANNED_MAX:
+                self.changed()
             plan = self._plans[destinations] = self._make_plan(destinations)
+            self._planned += 1 + len(destinations)
         return plan
 
     def _make_plan(self, destinations: tuple[int, ...]) -> Plan:
@@ -71,7 +88,8 @@ class Destinations:
             target = self._stands_for[destination]
             assert target is not None, f"destination {destination} stands for nothing"
             if isinstance(target, str):
-                anchors.append(target)
+                if target != NOWHERE:
+                    anchors.append(target)
                 continue
             session, qos, no_local = target.session, target.qos, target.no_local
             if session in sessions:

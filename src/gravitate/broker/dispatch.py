@@ -127,7 +127,7 @@ class Dispatch:
                 continue
             if not session.saw(publisher, first, last):
                 self.deliver(session, batch, qos)
-            elif (qos and batch_qos) or session.congested or session.waiting or session.indirect:
+            elif (qos and batch_qos) or session.congested or session.indirect:
                 self._offer(session, batch, qos)
             else:
                 self.hand_over(session, batch, 0, 0)

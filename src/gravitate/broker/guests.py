@@ -97,8 +97,8 @@ class Guests:
         self._make_tethered = make_tethered
         self._by_move: dict[str, Guest] = {}
         self._by_session: dict[Session, Guest] = {}
-        self._arrived_at: dict[str, float] = {}
-        """Moves by which guests have come that are served by now, until when that is known."""
+        self._arrived: set[str] = set()
+        """Moves by which guests have come that are served by now, until their leases are over."""
         self._series = count(1)
         self.stopping = False
         self.on_complete: Callable[[Guest], None] = lambda guest: None
@@ -147,6 +147,7 @@ class Guests:
                 self._context.options,
                 self._dispatch.hand_over,
                 lambda effect: None,
+                self._context.lives,
             )
         guest = Guest(request, session, is_recall, self._context.now)
         if self.stopping:
@@ -157,8 +158,7 @@ class Guests:
         session.series = f"g{next(self._series)}."
         self._by_move[request.move] = self._by_session[session] = guest
         if request.lease_s:
-            at = self._context.now + request.lease_s
-            self._context.emit(SetTimer(f"guest:lease:{request.move}", at))
+            self._set_lease(request)
         for wanted in request.subscriptions:
             self._subscriptions.subscribe(session, wanted)
         guest.subscribed = True
@@ -183,7 +183,7 @@ class Guests:
         if guest is None:
             if message.more:
                 return
-            step = GuestStep.ARRIVED if message.move in self._arrived_at else GuestStep.GONE
+            step = GuestStep.ARRIVED if message.move in self._arrived else GuestStep.GONE
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
@@ -256,9 +256,13 @@ class Guests:
 
     def _note_arrival(self, request: TakeGuest) -> None:
         """Who has led it here may ask again, for as long as it waits."""
-        now = self._context.now
-        self._arrived_at = {move: until for move, until in self._arrived_at.items() if until > now}
-        self._arrived_at[request.move] = now + request.lease_s
+        if request.lease_s:
+            self._arrived.add(request.move)
+            self._set_lease(request)
+
+    def _set_lease(self, request: TakeGuest) -> None:
+        at = self._context.now + request.lease_s
+        self._context.emit(SetTimer(f"guest:lease:{request.move}", at))
 
     # Who does not --------------------------------------------------------------------------
 
@@ -291,6 +295,7 @@ class Guests:
 
     def expired(self, move: str) -> None:
         """The lease of a guest is over."""
+        self._arrived.discard(move)
         guest = self._by_move.get(move)
         if guest is not None and not guest.claimed:
             self._drop(guest)

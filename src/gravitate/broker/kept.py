@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from gravitate.broker.measure import Measure
 from gravitate.model.events import Batch
 
 Seen = tuple[tuple[str, int, int], ...]
@@ -37,12 +38,13 @@ def parts_of(backlog: Backlog, batches_max: int, bytes_max: int) -> list[Backlog
 class Kept:
     """Batches in the order in which they came."""
 
-    __slots__ = ("_batches", "_events", "_events_max")
+    __slots__ = ("_batches", "_bytes_max", "_events_max", "measure")
 
-    def __init__(self, events_max: int) -> None:
+    def __init__(self, events_max: int, bytes_max: int) -> None:
         self._batches: deque[tuple[Batch, int]] = deque()
-        self._events = 0
         self._events_max = events_max
+        self._bytes_max = bytes_max
+        self.measure = Measure()
 
     def __iter__(self) -> Iterator[tuple[Batch, int]]:
         return iter(self._batches)
@@ -53,23 +55,30 @@ class Kept:
 
     def add(self, batch: Batch, qos: int) -> bool:
         """Keep a batch; False, and it is not kept, when that would be too much."""
-        if self._events + len(batch) > self._events_max:
+        self.measure.add(batch.bodies)
+        if self.measure.exceeds(self._events_max, self._bytes_max):
+            self.measure.take(batch.bodies)
             return False
         self._batches.append((batch, qos))
-        self._events += len(batch)
         return True
 
     def first(self) -> Batch | None:
         return self._batches[0][0] if self._batches else None
 
-    def drop_first(self) -> None:
-        batch, _ = self._batches.popleft()
-        self._events -= len(batch)
+    def take_first(self) -> tuple[Batch, int]:
+        batch, qos = self._batches.popleft()
+        self.measure.take(batch.bodies)
+        return batch, qos
+
+    def put_back(self, batch: Batch, qos: int) -> None:
+        """What is left of the first one."""
+        self._batches.appendleft((batch, qos))
+        self.measure.add(batch.bodies)
 
     def take_all(self) -> list[tuple[Batch, int]]:
         taken = list(self._batches)
         self._batches.clear()
-        self._events = 0
+        self.measure = Measure()
         return taken
 
     def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]]) -> None:
@@ -82,4 +91,5 @@ class Kept:
             fresh = [i for i, counter in enumerate(batch.counters) if counter > last]
             if fresh:
                 self._batches.append((batch.select(fresh), qos))
-        self._events = sum(len(batch) for batch, _ in self._batches)
+        for batch, _ in self._batches:
+            self.measure.add(batch.bodies)

@@ -18,11 +18,13 @@ Owns sequencing, acknowledgement, resumption, heartbeat. Does not know what mess
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
 from gravitate.broker.guest_messages import Deliveries
+from gravitate.broker.link import Link, LinkState, Role
+from gravitate.broker.measure import Measure
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
     UNKNOWN_BROKER,
@@ -41,56 +43,13 @@ from gravitate.broker.messages import (
     Refusal,
 )
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.parcels import framed, publications, weight_bytes
 from gravitate.broker.tail import Tail
 from gravitate.errors import PeerError
+from gravitate.model.events import Batch
 
-FRAME_MESSAGES_MAX = 24
-"""Of a long queue. A frame that takes longer than the heartbeat allows would be cut off, and be
-sent again, for ever."""
-
-
-class LinkState(enum.Enum):
-    DOWN = "down"
-    GREETING = "greeting"
-    UP = "up"
-
-
-class Role(str, enum.Enum):
-    """What a link is used for; a link may have several roles, and change them while open."""
-
-    PRIMARY = "primary"
-    SOFT = "soft"
-    RING = "ring"
-    TETHER = "tether"
-
-
-class Link:
-    """The state of one link as this side sees it."""
-
-    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
-        self.peer = peer
-        self.dials = dials
-        self.roles = {role}
-        self.state = LinkState.DOWN
-        self.connection = 0
-        self.peer_incarnation = 0
-        """The incarnation this link was last reset with; 0: never met, or given up."""
-        self.received = 0
-        self.tail: Tail[Message] = Tail()
-        self.sent = 0
-        """Last number sent on this connection."""
-        self.queued_events = 0
-        self.unacknowledged = 0
-        """Messages received since the last acknowledgement went out."""
-        self.acknowledge_timer = False
-        self.attempts = 0
-        self.heard_at = 0.0
-        self.rtt_s = 0.0
-        """Smoothed; 0 while unknown."""
-        self.given_up = False
-        self.peer_draining = False
-        self.untaken = False
-        """Data came on this connection that was not taken."""
+COMPACT_BYTES_MIN: Final = 64 * 1024
+"""What is queued of less is soon acknowledged: copying it would be wasted."""
 
 
 class LinkTable:
@@ -106,7 +65,7 @@ class LinkTable:
         deliver: Callable[[str, Message], None],
         changed: Callable[[str, str], None],
         collect: Callable[[], None],
-        keep: Callable[[Publications], Publications],
+        keep: Callable[[str, Publications], Publications],
         taken: Callable[[str, Message], None],
     ) -> None:
         self._broker_id = broker_id
@@ -126,7 +85,7 @@ class LinkTable:
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
-        self.queued_events = 0
+        self.queued = Measure()
         """Unacknowledged events on all links."""
 
     def __getitem__(self, peer: str) -> Link:
@@ -188,10 +147,39 @@ class LinkTable:
         link = self._links[peer]
         if link.given_up:
             return
-        link.tail.push(message)
-        if isinstance(message, Publications | Deliveries):
-            self._queue(link, message, 1)
+        if type(message) is Publications:
+            keeps_up = link.state is LinkState.UP and link.queued.size_bytes <= COMPACT_BYTES_MIN
+            if keeps_up and len(message.batches) == 1:
+                link.tail.push(message)
+                self._count(link, message, 1)
+            else:
+                self._send_parts(link, message.batches, keeps_up)
+        elif link.starts_anew:
+            return
+        else:
+            link.tail.push(message)
+            self._count(link, message, 1)
+            self._forget_overflow(link)
         self.touched[peer] = link
+
+    def _send_parts(self, link: Link, batches: list[Batch], keeps_up: bool) -> None:
+        """Queue batches in messages that fit into frames. What is queued on a link that does not
+        keep up is kept for long, so what else its buffers hold is left behind; what was handed over
+        to be published is known elsewhere as it is."""
+        if not keeps_up:
+            batches = [b if b.tether is not None else b.compacted() for b in batches]
+        for part in publications(batches):
+            link.tail.push(part)
+            self._count(link, part, 1)
+
+    def _forget_overflow(self, link: Link) -> None:
+        """When too much is to be said on a link that is down, it is forgotten, publications apart:
+        the reset that follows says everything anew."""
+        too_much = link.control_bytes > self._options.link_control_bytes_max
+        if too_much and link.state is LinkState.DOWN:
+            link.tail.retain(lambda message: isinstance(message, Publications | Deliveries))
+            link.control_bytes = 0
+            link.starts_anew = True
 
     def flush(self, now: float) -> None:
         """Everything queued goes out, in one frame a link unless it is long; acknowledgements
@@ -202,13 +190,10 @@ class LinkTable:
             tail, sent = link.tail, link.sent
             if sent < tail.last:
                 messages = tail.after(sent)
-                while len(messages) > FRAME_MESSAGES_MAX:
-                    part, messages = messages[:FRAME_MESSAGES_MAX], messages[FRAME_MESSAGES_MAX:]
+                for part in (messages,) if len(messages) == 1 else framed(messages):
                     data = Data(sent + 1, link.received, part)
                     self._emit(Send(link.peer, link.connection, data))
-                    sent += FRAME_MESSAGES_MAX
-                data = Data(sent + 1, link.received, messages)
-                self._emit(Send(link.peer, link.connection, data))
+                    sent += len(part)
                 link.sent = tail.last
                 link.unacknowledged = 0
             elif link.unacknowledged >= self._options.acknowledge_every or self.draining:
@@ -222,10 +207,11 @@ class LinkTable:
     def emptied(self) -> bool:
         """No publication that was sent is unacknowledged; whoever comes back is told the rest
         anew."""
-        return not any(link.queued_events for link in self._links.values())
+        return not any(link.queued.events for link in self._links.values())
 
-    def queued_events_max(self) -> int:
-        return max((link.queued_events for link in self._links.values()), default=0)
+    def is_congested(self, events_max: int, bytes_max: int) -> bool:
+        """Whether some link has more than this unacknowledged."""
+        return any(link.queued.exceeds(events_max, bytes_max) for link in self._links.values())
 
     def drain(self) -> None:
         """From here on take no more data; acknowledge what was taken."""
@@ -313,12 +299,16 @@ class LinkTable:
     # Connection ----------------------------------------------------------------------------
 
     def _hello(self, link: Link) -> Hello:
+        received, series = link.has_received()
         return Hello(
             self._options.network,
             self._broker_id,
             self._incarnation,
             link.peer_incarnation,
-            link.received if link.peer_incarnation else 0,
+            received,
+            series=link.series,
+            received_series=series,
+            anew=link.starts_anew,
         )
 
     def _greeted(self, link: Link, hello: Hello, now: float) -> None:
@@ -333,41 +323,51 @@ class LinkTable:
             reason = f"broker {hello.broker!r} on the link of {link.peer!r}"
             self._refuse(link, WRONG_BROKER, reason, now)
         else:
-            link.state = LinkState.UP
-            link.attempts = 0
-            link.given_up = False
-            link.peer_draining = link.untaken = False
-            if hello.incarnation == link.peer_incarnation and hello.remembers == self._incarnation:
-                self._resume(link, hello, now)
-            else:
-                self._reset(link, hello)
-            if self.draining:
-                self._emit(Send(link.peer, link.connection, Draining()))
-            self.touched[link.peer] = link
+            self._meet(link, hello, now)
 
-    def _resume(self, link: Link, hello: Hello, now: float) -> None:
-        if hello.received > link.tail.last:
-            self._refuse(link, "sequence", f"{hello.received} was never sent", now)
-            return
-        self._acknowledged(link, hello.received, now)
-        link.sent = hello.received
-        self._changed(link.peer, "resumed")
+    def _meet(self, link: Link, hello: Hello, now: float) -> None:
+        """Two brokers that may be linked begin to talk."""
+        link.state = LinkState.UP
+        knows = hello.remembers == self._incarnation and hello.received_series == link.series
+        if knows:
+            self._acknowledged(link, hello.received, now)
+            if link.state is not LinkState.UP:
+                return
+        _, series = link.has_received()
+        is_known = (hello.incarnation, hello.series) == (link.peer_incarnation, series)
+        anew = hello.anew or link.starts_anew
+        link.attempts = 0
+        link.given_up = link.starts_anew = False
+        link.peer_draining = link.untaken = False
+        if knows and is_known and not anew:
+            link.sent = hello.received
+            self._changed(link.peer, "resumed")
+        else:
+            self._reset(link, hello)
+        if self.draining:
+            self._emit(Send(link.peer, link.connection, Draining()))
+        self.touched[link.peer] = link
 
     def _reset(self, link: Link, hello: Hello) -> None:
         self._collect()
         kept = [message for message in link.tail if type(message) is Publications]
+        is_same = hello.incarnation == link.peer_incarnation
+        link.received_before = link.has_received() if is_same else None
         link.peer_incarnation = hello.incarnation
-        link.received = link.sent = link.unacknowledged = 0
+        link.received, link.received_series = 0, hello.series + 1
+        link.series += 1
+        link.sent = link.unacknowledged = 0
         self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
-            fit = self._keep(message)
+            fit = self._keep(link.peer, message)
             if fit.batches and link.peer in self._links:
                 self.send(link.peer, fit)
 
     def _down(self, link: Link) -> None:
         link.state = LinkState.DOWN
         link.connection = 0
+        self._forget_overflow(link)
         self._changed(link.peer, "down")
 
     def _retry(self, link: Link, now: float) -> None:
@@ -385,13 +385,16 @@ class LinkTable:
 
     def _give_up(self, link: Link) -> None:
         link.given_up = True
-        link.peer_incarnation = 0
+        link.peer_incarnation = link.received = link.received_series = 0
+        link.received_before = None
         self._empty(link)
         self._changed(link.peer, "given up")
 
     def _empty(self, link: Link) -> None:
-        self.queued_events -= link.queued_events
-        link.queued_events = 0
+        self.queued.events -= link.queued.events
+        self.queued.size_bytes -= link.queued.size_bytes
+        link.queued = Measure()
+        link.control_bytes = 0
         link.tail = Tail()
 
     def _refuse(self, link: Link, name: str, reason: str, now: float) -> None:
@@ -411,6 +414,7 @@ class LinkTable:
         if not self._takes_from(link):
             link.untaken = True
             return
+        link.received_before = None
         if data.sequence > link.received + 1:
             self._refuse(link, "sequence", f"{data.sequence} follows {link.received}", now)
             return
@@ -434,16 +438,22 @@ class LinkTable:
             return
         tethers = Role.TETHER in link.roles
         for message in link.tail.acknowledge(number):
-            if isinstance(message, Publications | Deliveries):
-                self._queue(link, message, -1)
+            self._count(link, message, -1)
             if tethers:
                 self._taken(link.peer, message)
 
-    def _queue(self, link: Link, message: Publications | Deliveries, sign: int) -> None:
-        batches = message.batches
-        events = sign * (len(batches[0]) if len(batches) == 1 else sum(map(len, batches)))
-        link.queued_events += events
-        self.queued_events += events
+    def _count(self, link: Link, message: Message, sign: int) -> None:
+        """A message comes into the tail (1), or leaves it (-1)."""
+        if not isinstance(message, Publications | Deliveries):
+            link.control_bytes += sign * weight_bytes(message)
+            return
+        events = size_bytes = 0
+        for batch in message.batches:
+            events += len(batch.counters)
+            size_bytes += batch.bodies.size_bytes()
+        for measure in (link.queued, self.queued):
+            measure.events += sign * events
+            measure.size_bytes += sign * size_bytes
 
     def _acknowledge(self, link: Link) -> None:
         if link.unacknowledged:

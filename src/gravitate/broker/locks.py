@@ -31,6 +31,11 @@ class MoveLock:
         self._expire(now)
         return sorted(self._holders)
 
+    def next_end(self, now: float) -> float | None:
+        """When the next lease ends; None: nobody holds the lock."""
+        self._expire(now)
+        return min((ends for _, ends in self._holders.values()), default=None)
+
     def _expire(self, now: float) -> None:
         for move in [m for m, (_, ends) in self._holders.items() if ends <= now]:
             del self._holders[move]

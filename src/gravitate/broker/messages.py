@@ -250,7 +250,7 @@ Carrying = Publications | Deliveries | GuestCut
 Message = Control | Carrying
 
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 
 WRONG_VERSION: Final = "wrong-version"
 WRONG_NETWORK: Final = "wrong-network"
@@ -262,8 +262,9 @@ UNKNOWN_BROKER: Final = "unknown-broker"
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """First frame in both directions on every connection.
 
-    `remembers` is the incarnation of the receiver that the sender last talked to (0: none) and
-    `received` the last sequence number it has from it: both sides resume when both remember."""
+    `remembers` is the incarnation of the receiver that the sender last talked to (0: none), and
+    `received` the last number it has from it in numbering `received_series`. Both sides resume when
+    both remember and count alike, unless one has forgotten what it had to say: it starts `anew`."""
 
     network: str
     broker: str
@@ -271,6 +272,10 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     remembers: int
     received: int
     version: int = PROTOCOL_VERSION
+    series: int = 1
+    """The numbering of what the sender has sent; a reset begins the next."""
+    received_series: int = 0
+    anew: bool = False
 
 
 class Data(msgspec.Struct, frozen=True, tag="data"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gravitate.broker.context import Context
+from gravitate.broker.effects import SetTimer
 from gravitate.broker.links import LinkTable
 from gravitate.broker.locks import MoveLock
 from gravitate.broker.messages import (
@@ -61,9 +62,20 @@ class MovePaths:
             return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
         if not self._links.is_neighbour(path[1]):
             return f"{path[1]} is no neighbour of {here}"
-        if not self._lock.request(move.id, False, lease_s, self._context.now):
+        if not self._request_lock(move.id, lease_s):
             return f"{here} is locked by another move"
         return ""
+
+    def _request_lock(self, move: str, lease_s: float) -> bool:
+        granted = self._lock.request(move, False, lease_s, self._context.now)
+        self.watch_leases()
+        return granted
+
+    def watch_leases(self) -> None:
+        """Leases that have ended are forgotten; who never said that a move is over is gone."""
+        at = self._lock.next_end(self._context.now)
+        if at is not None:
+            self._context.emit(SetTimer("leases", at))
 
     def ask(self, move: ClientMove, lease_s: float, tether: str, answered: Answered) -> None:
         """Ask the brokers on the path; `tether` is where the client stays connected, if it does."""
@@ -130,7 +142,7 @@ class MovePaths:
             and not self._tether_links.is_possible(message.tether)
         ):
             return f"{path[place]} can make no link to {message.tether}, where the client is"
-        if not self._lock.request(message.move, False, message.lease_s, self._context.now):
+        if not self._request_lock(message.move, message.lease_s):
             return f"{path[place]} is locked by another"
         return ""
 

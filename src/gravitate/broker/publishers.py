@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 
+from gravitate.broker.chores import Chores
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import AdvertisementSettled, Attached, HoldReading, SetTimer
@@ -35,10 +37,13 @@ def advertisement_id(publisher: str, incarnation: int, key: str) -> str:
 
 
 class Publishers:
-    def __init__(self, context: Context, router: Router, dispatch: Dispatch) -> None:
+    def __init__(
+        self, context: Context, router: Router, dispatch: Dispatch, chores: Chores
+    ) -> None:
         self._context = context
         self._router = router
         self._dispatch = dispatch
+        self._chores = chores
         self.departing: dict[str, Publisher] = {}
         """Publishers on their way to another broker, by their ids."""
         self.network_congested = False
@@ -92,10 +97,10 @@ class Publishers:
     def _arrived(self, publisher: Publisher) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
         sent, publisher.arriving = publisher.arriving, None
-        publisher.arriving_events = 0
         if sent is not None:
             publisher.say(Attached(publisher.id))
             for input in sent:
+                publisher.unpublished.take(input.bodies)
                 self.take(input)
             self.update_reading(publisher)
 
@@ -131,7 +136,7 @@ class Publishers:
             return  # it was ending
         self.release(publisher)
         key = advertisement.removeprefix(self._id(publisher, ""))
-        publisher.advertisements.pop(key, None)
+        publisher.advertisements.take(key)
         publisher.unsettled_advertisements.discard(key)
         publisher.departed = True
         if publisher.advertisements:
@@ -152,7 +157,7 @@ class Publishers:
             # What waits was published under what it meant before.
             self.release(publisher)
             publisher.advertisement_ended()
-        publisher.advertisements[key] = filter
+        publisher.advertisements.put(key, filter)
         publisher.unsettled_advertisements.add(key)
 
         def settled() -> None:
@@ -171,7 +176,7 @@ class Publishers:
         id = self._id(publisher, key)
         owner = self._owners.get(id)
         if owner is not None and owner is not publisher:
-            owner.advertisements.pop(key, None)
+            owner.advertisements.take(key)
         self._owners[id] = publisher
         self._router.advertise(
             id, publisher.id, publisher.incarnation, filter, settled, publisher.attachment
@@ -183,7 +188,7 @@ class Publishers:
         self._unadvertise(publisher, key)
 
     def _unadvertise(self, publisher: Publisher, key: str) -> None:
-        if publisher.advertisements.pop(key, None) is not None:
+        if publisher.advertisements.take(key) is not None:
             publisher.unsettled_advertisements.discard(key)
             publisher.advertisement_ended()
             id = self._id(publisher, key)
@@ -194,12 +199,21 @@ class Publishers:
 
     def _ended(self, publisher: Publisher) -> None:
         publisher.unsettled_ends -= 1
-        if not publisher.unsettled_ends:
+        self._check_withdrawn(publisher)
+
+    def _check_withdrawn(self, publisher: Publisher) -> None:
+        if publisher.is_withdrawn():
             self.on_ended(publisher)
 
     def unadvertise_all(self, publisher: Publisher) -> None:
-        for key in list(publisher.advertisements):
-            self._unadvertise(publisher, key)
+        """What it advertised ends, one after the other; others may take it over before that."""
+        keys = list(publisher.advertisements)
+        self._chores.add(
+            chain(
+                (partial(self._unadvertise, publisher, key) for key in keys),
+                [partial(self._check_withdrawn, publisher)],
+            )
+        )
 
     def own(self, publisher: Publisher) -> None:
         """The publisher has its advertisements from one that was here before it."""
@@ -231,14 +245,14 @@ class Publishers:
             at = context.now + context.options.hold_s_max
             context.emit(SetTimer(publisher.hold_timer, at))
         publisher.held.append(batch)
-        publisher.held_events += len(batch)
+        publisher.unpublished.add(batch.bodies)
         self.update_reading(publisher)
 
     def release(self, publisher: Publisher) -> None:
         """What waits goes out; it follows the links on which its advertisement has not settled."""
         while publisher.held:
             batch = publisher.held.popleft()
-            publisher.held_events -= len(batch)
+            publisher.unpublished.take(batch.bodies)
             self._dispatch.route(batch, None)
         self.update_reading(publisher)
 

@@ -19,12 +19,14 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from gravitate.broker.advertisements import Advertisements
 from gravitate.broker.effects import PingBrokers, ToClient, ToPublisher
 from gravitate.broker.inputs import ClientConnected, ClientPublished
 from gravitate.broker.kept import Kept, Seen
+from gravitate.broker.lives import Life, Lives, size_bytes
+from gravitate.broker.measure import Measure
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
-from gravitate.model.covering import intersects
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
@@ -34,8 +36,14 @@ if TYPE_CHECKING:
 
 FOR_CLIENT = "topic:"
 """Begins the keys of what is advertised for a client: a topic, or a prefix of several."""
-TOPICS_REMEMBERED_MAX = 100_000
-"""Topics of one publisher known to be advertised, before the memory of them is emptied."""
+TOPICS_BYTES_MAX = 4 * 1024 * 1024
+TOPIC_BYTES = 100
+"""What is remembered of a publisher's topics before it is forgotten, and what one takes beside its
+name, about."""
+SWEEP_BYTES_MIN = 64 * 1024
+"""What is remembered of publishers is not looked through for less."""
+COMPACT_BYTES_MIN = 64 * 1024
+"""What is unacknowledged of less is soon acknowledged: copying it would be wasted."""
 
 
 class LocalSubscription:
@@ -88,16 +96,16 @@ class Publisher:
         """Not ended, and not on its way to another broker."""
         self._options = options
 
-        self.advertisements: dict[str, Filter] = {}
+        self.advertisements = Advertisements()
         self.unsettled_advertisements: set[str] = set()
         self.unsettled_ends = 0
         """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
-        self.held_events = 0
         self.arriving: deque[ClientPublished] | None = None
         """What a publisher has sent that is still on its way here from another broker; it is
         looked at once the move has settled. None: it has arrived."""
-        self.arriving_events = 0
+        self.unpublished = Measure()
+        """Of what is held, or arriving."""
         self.departed = False
         """The publisher has attached itself elsewhere; nothing more is taken from it."""
         self.persisting = 0
@@ -106,11 +114,12 @@ class Publisher:
         self._topics_advertised: set[str | bytes] = set()
         """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
         that ends."""
+        self._topics_bytes = 0
 
     def must_wait(self, network_congested: bool) -> bool:
         """Whether the client is not to be read from for now; the broker of its session knows
         whether the network is congested."""
-        return self.held_events + self.arriving_events > self._options.hold_events_max
+        return self.unpublished.exceeds(self._options.hold_events_max, self._options.hold_bytes_max)
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """Topics of the batch that lie within none of the client's advertisements."""
@@ -118,15 +127,15 @@ class Publisher:
         topics = batch.bodies.topics()
         if known.issuperset(topics):
             return []
-        if len(known) > TOPICS_REMEMBERED_MAX:
-            known.clear()
+        if self._topics_bytes > TOPICS_BYTES_MAX:
+            self.advertisement_ended()
         unknown: list[str] = []
         for key in topics:
             if key not in known:
                 known.add(key)
+                self._topics_bytes += TOPIC_BYTES + len(key)
                 topic = key if isinstance(key, str) else key.decode()
-                wanted = topic_is(topic)
-                if not any(intersects(f, wanted) for f in self.advertisements.values()):
+                if not self.advertisements.meet(topic_is(topic)):
                     unknown.append(topic)
         return unknown
 
@@ -145,6 +154,10 @@ class Publisher:
         wide = f"{FOR_CLIENT}{prefix}/#"
         return {wide: filter}, [name for name in known if name != wide]
 
+    def is_withdrawn(self) -> bool:
+        """Whether nothing that it has advertised is advertised any more, anywhere."""
+        return not self.advertisements and not self.unsettled_ends
+
     def at_rest(self) -> bool:
         """Whether all that was published is accepted and on its way, and all that was advertised
         is known everywhere."""
@@ -152,6 +165,7 @@ class Publisher:
 
     def advertisement_ended(self) -> None:
         self._topics_advertised.clear()
+        self._topics_bytes = 0
 
 
 def _is_prefix(topic: str) -> bool:
@@ -172,6 +186,7 @@ class Session(Publisher):
         options: BrokerOptions,
         hand_over: Callable[[Session, Batch, int, int], None],
         say: Callable[[ToClient], None],
+        lives: Lives,
         attachment: int = 0,
         follows: bool = False,
     ) -> None:
@@ -188,16 +203,20 @@ class Session(Publisher):
         """What the client was asked to measure and has not answered, by who wants to know."""
 
         self.subscriptions: dict[str, LocalSubscription] = {}
-        self.revisions = 0
-        """Subscriptions made so far; part of their ids."""
         self.series = ""
-        """Before that number: other guests of the same client may be here."""
+        """Part of the names of its subscriptions, where other guests of the same client may be."""
         self.congested = False
-        self._tail: Tail[Batch] = Tail()
-        self.waiting: deque[tuple[Batch, int]] = deque()
+        self._tail: Tail[tuple[Batch, int]] = Tail()
+        """What has been given at QoS 1, each with the bytes given until then."""
+        self._given_bytes = 0
+        self._acknowledged_bytes = 0
+        self._window_bytes = options.session_window_bytes_max
+        self.waiting = self._queue()
         """Batches that go out once the client has acknowledged others, with their QoS."""
-        self._waiting_events = 0
-        self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._lives = lives
+        self._seen: OrderedDict[Life, int] = OrderedDict()
+        self.seen_bytes = 0
+        self._sweep_at_bytes = SWEEP_BYTES_MIN
 
         self.subscriber_tether: SubscriberTether | None = None
         """What stands for the client as a subscriber, once it may be served elsewhere."""
@@ -208,10 +227,10 @@ class Session(Publisher):
         self.observed = True
         """Whether observers know of it: not of a guest before its client has arrived."""
         self.indirect = False
-        """What is for the client does not go to it at once."""
+        """What is for the client does not go to it at once: something waits, or it holds."""
         self.remembers_all = False
         """Nothing of what was seen may be forgotten: somebody is told of it."""
-        self.kept = Kept(options.session_queue_events_max)
+        self.kept = self._queue()
         """What is held."""
         self.holding = False
         self.is_renewed = False
@@ -224,7 +243,12 @@ class Session(Publisher):
             or super().must_wait(network_congested)
             or (
                 tether is not None
-                and (tether.held or tether.kept_events > self._options.hold_events_max)
+                and (
+                    tether.held
+                    or tether.unsent.exceeds(
+                        self._options.hold_events_max, self._options.hold_bytes_max
+                    )
+                )
             )
         )
 
@@ -246,11 +270,12 @@ class Session(Publisher):
         """A client connects that this session goes on for; it holds until the client says that
         it has arrived."""
         assert self.holding
-        assert not len(self._tail)
+        assert self.drained()
         self.say = say
         self.attachment = attachment
         self.follows, self.counts, self._window = input.follows, input.counts, input.window
         self._tail = Tail()
+        self._given_bytes = self._acknowledged_bytes = 0
         self.congested = self.reading_held = False
         self.live = self.is_renewed = True
         self.pings.clear()
@@ -258,7 +283,7 @@ class Session(Publisher):
 
     # Outbound ------------------------------------------------------------------------------
 
-    def saw(self, publisher: tuple[str, int], first: int, last: int) -> bool:
+    def saw(self, publisher: Life, first: int, last: int) -> bool:
         """Note that the client gets a publisher's events `first` to `last`.
 
         False, and nothing is noted, when it has been given some of them before."""
@@ -269,9 +294,25 @@ class Session(Publisher):
         seen[publisher] = last
         if before:
             seen.move_to_end(publisher)
-        elif len(seen) > self._options.session_publishers_max and not self.remembers_all:
-            seen.popitem(last=False)
+        else:
+            self.seen_bytes += size_bytes(publisher)
+            if self.seen_bytes > self._sweep_at_bytes and not self.remembers_all:
+                self._forget_publishers()
         return True
+
+    def _forget_publishers(self) -> None:
+        """Those whose events cannot come again; if that is not enough, the longest silent."""
+        seen, lives = self._seen, self._lives
+        bytes_max = self._options.session_seen_bytes_max
+        for publisher in [one for one in seen if not lives.may_come(one)]:
+            del seen[publisher]
+            self.seen_bytes -= size_bytes(publisher)
+        while self.seen_bytes > bytes_max and len(seen) > 1:
+            publisher, _ = seen.popitem(last=False)
+            self.seen_bytes -= size_bytes(publisher)
+            lives.forgotten += 1
+        # Looking at all of them must not happen with every new one.
+        self._sweep_at_bytes = max(SWEEP_BYTES_MIN, min(2 * self.seen_bytes, bytes_max))
 
     def fresh(self, batch: Batch) -> Batch | None:
         """The part of the batch the client has not been given before."""
@@ -288,42 +329,86 @@ class Session(Publisher):
 
     def offer(self, batch: Batch, qos: int) -> bool:
         """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
-        if self.holding:
-            return self.kept.add(batch, qos)
-        if self.waiting:
-            return self._keep(batch, qos)
-        if qos == 0:
-            self._hand_over(self, batch, 0, 0)
-            return True
-        tail = self._tail
-        size = len(batch.counters)
-        room = self._window - (tail.last - tail.acknowledged)
-        if room >= size:
-            self._hand_over(self, batch, 1, tail.push(batch, size))
-            return True
-        if room > 0:
-            now, batch = split(batch, room)
-            self._hand_over(self, now, 1, self._tail.push(now, len(now)))
+        if not self.indirect:
+            if not qos:
+                self._hand_over(self, batch, 0, 0)
+                return True
+            tail, size = self._tail, len(batch.counters)
+            given = self._given_bytes + batch.bodies.size_bytes()
+            if (
+                tail.last - tail.acknowledged + size <= self._window
+                and given - self._acknowledged_bytes <= self._window_bytes
+            ):
+                self._give(batch, given)
+                return True
         return self._keep(batch, qos)
+
+    def _give(self, batch: Batch, given: int) -> None:
+        """Hand over at QoS 1, and keep it until the client acknowledges it."""
+        if given - self._acknowledged_bytes > COMPACT_BYTES_MIN:
+            batch = batch.compacted()
+        self._given_bytes = given
+        self._hand_over(self, batch, 1, self._tail.push((batch, given), len(batch.counters)))
+
+    def _keep(self, batch: Batch, qos: int) -> bool:
+        if self.holding:
+            return self.kept.add(batch.compacted(), qos)
+        if qos and not self.waiting:
+            rest = self._give_some(batch)
+            if rest is None:
+                return True
+            batch = rest
+        self.indirect = True
+        return self.waiting.add(batch.compacted(), qos)
+
+    def _give_some(self, batch: Batch) -> Batch | None:
+        """Give as much as the client may have now; what is left."""
+        room = self._room(batch)
+        if room <= 0:
+            return batch
+        rest = None
+        if room < len(batch):
+            batch, rest = split(batch, room)
+        self._give(batch, self._given_bytes + batch.size_bytes())
+        return rest
+
+    def _room(self, batch: Batch) -> int:
+        """How many of the events the client may be given now: within its window, and as many bytes
+        as it may have unacknowledged."""
+        size, weight = len(batch), batch.size_bytes()
+        room = min(size, self._window - len(self._tail))
+        left = max(self._window_bytes - self.unacknowledged_bytes, 0)
+        if weight > left:
+            least = 0 if self.unacknowledged_bytes else 1
+            room = min(room, max(least, size * left // weight))
+        return room
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """What has been given at QoS 1 and not been acknowledged."""
+        return self._given_bytes - self._acknowledged_bytes
 
     def acknowledged(self, sequence: int) -> None:
         """The client has everything up to `sequence`; what waited may go out."""
-        self._tail.acknowledge(min(sequence, self._tail.last))
+        tail = self._tail
+        released = tail.acknowledge(sequence if sequence < tail.last else tail.last)
+        if released:
+            self._acknowledged_bytes = released[-1][1]
+        if self.indirect and self.waiting:
+            self._give_waiting()
+
+    def _give_waiting(self) -> None:
         waiting = self.waiting
         while waiting:
-            batch, qos = waiting[0]
-            room = self._window - len(self._tail)
+            batch, qos = waiting.take_first()
             if qos == 0:
-                room = len(batch)
-            if room <= 0:
+                self._hand_over(self, batch, 0, 0)
+                continue
+            rest = self._give_some(batch)
+            if rest is not None:
+                waiting.put_back(rest, qos)
                 return
-            waiting.popleft()
-            if room < len(batch):
-                batch, rest = split(batch, room)
-                waiting.appendleft((rest, qos))
-            self._waiting_events -= len(batch)
-            first = self._tail.push(batch, len(batch)) if qos else 0
-            self._hand_over(self, batch, qos, first)
+        self.indirect = self.holding or self._is_indirect()
 
     # Holding -------------------------------------------------------------------------------
 
@@ -339,7 +424,7 @@ class Session(Publisher):
 
     def _is_indirect(self) -> bool:
         """While it does not hold."""
-        return False
+        return bool(self.waiting)
 
     def drained(self) -> bool:
         """Whether the client has all that was not kept."""
@@ -351,7 +436,7 @@ class Session(Publisher):
 
     def continue_from(self, former: Session) -> None:
         """The client has been given all that another session of its gave it."""
-        self._seen = OrderedDict(former._seen)
+        self._seen, self.seen_bytes = OrderedDict(former._seen), former.seen_bytes
 
     def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = ()) -> None:
         """The client has had everything up to `seen` elsewhere, but for the backlog."""
@@ -359,14 +444,13 @@ class Session(Publisher):
         self.kept.cut(seen, backlog)
         for id, incarnation, last in seen:
             publisher = (id, incarnation)
+            if publisher not in self._seen:
+                self.seen_bytes += size_bytes(publisher)
             self._seen[publisher] = max(last, self._seen.get(publisher, 0))
 
-    def _keep(self, batch: Batch, qos: int) -> bool:
-        if self._waiting_events + len(batch) > self._options.session_queue_events_max:
-            return False
-        self.waiting.append((batch, qos))
-        self._waiting_events += len(batch)
-        return True
+    def _queue(self) -> Kept:
+        options = self._options
+        return Kept(options.session_queue_events_max, options.session_queue_bytes_max)
 
 
 def topic_is(topic: str) -> Filter:

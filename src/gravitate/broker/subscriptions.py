@@ -8,7 +8,10 @@ session's client is, nor what becomes of what it is delivered.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
+from itertools import count
 
+from gravitate.broker.chores import Chores
 from gravitate.broker.context import Context
 from gravitate.broker.destinations import Destinations
 from gravitate.broker.effects import SubscriptionSettled
@@ -18,10 +21,15 @@ from gravitate.broker.sessions import LocalSubscription, Session
 
 
 class Subscriptions:
-    def __init__(self, context: Context, router: Router, destinations: Destinations) -> None:
+    def __init__(
+        self, context: Context, router: Router, destinations: Destinations, chores: Chores
+    ) -> None:
         self._context = context
         self._router = router
         self._destinations = destinations
+        self._chores = chores
+        self._numbers = count(1)
+        """Of all subscriptions made here: what a session left may end after its client is back."""
         self.on_changed: Callable[[Session], None] = lambda session: None
         """Told before a session subscribes to something else than before."""
         self.on_settled: Callable[[Session], None] = lambda session: None
@@ -40,8 +48,7 @@ class Subscriptions:
             subscription = former
         else:
             self.on_changed(session)
-            session.revisions += 1
-            number = f"{session.series}{session.revisions}"
+            number = f"{session.series}{next(self._numbers)}"
             id = f"{session.id}#{session.incarnation}@{context.broker_id}/{number}"
             subscription = self._destinations.add(
                 lambda destination: LocalSubscription(
@@ -101,10 +108,12 @@ class Subscriptions:
                 session.say(SubscriptionSettled(session.id, one.name))
 
     def end_all(self, session: Session) -> None:
-        for subscription in session.subscriptions.values():
-            self._end(subscription)
+        """Nothing more goes to the session; its subscriptions end one after the other."""
+        ending = list(session.subscriptions.values())
         session.subscriptions.clear()
         session.unsettled_subscriptions.clear()
+        self._destinations.mute(ending)
+        self._chores.add(partial(self._end, subscription) for subscription in ending)
 
     def _end(self, subscription: LocalSubscription) -> None:
         self._router.unsubscribe(subscription.id)
@@ -123,7 +132,7 @@ class Subscriptions:
         session.subscriptions, former.subscriptions = former.subscriptions, {}
         session.unsettled_subscriptions = former.unsettled_subscriptions
         former.unsettled_subscriptions = set()
-        session.revisions, session.series = former.revisions, former.series
+        session.series = former.series
         self._destinations.changed()
 
     def arrived(self, session: Session, state: str, source: str, since: float) -> None:

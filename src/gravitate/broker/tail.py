@@ -1,14 +1,14 @@
 """Numbered items kept until they are acknowledged: the tail of a link or of a session.
 
 Numbers start at 1 and are consecutive; an item may stand for several of them (a batch of
-events). Acknowledgement is cumulative. Invariant: the numbers held are exactly
-`acknowledged + 1 .. last`, an item being held while any of its numbers is.
+events). Acknowledgement is cumulative. Invariant: an item is held while any of its numbers is not
+acknowledged, unless it was forgotten.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -45,6 +45,10 @@ class Tail(Generic[T]):
         while items and items[0][0] <= number:
             released.append(items.popleft()[1])
         return released
+
+    def retain(self, is_kept: Callable[[T], bool]) -> None:
+        """Forget items; those that stay stand for the numbers of what was forgotten before them."""
+        self._items = deque(item for item in self._items if is_kept(item[1]))
 
     def after(self, number: int) -> list[T]:
         """The items numbered above `number`, in order."""

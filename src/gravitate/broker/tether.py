@@ -13,6 +13,7 @@ from collections import deque
 
 import msgspec
 
+from gravitate.broker.measure import Measure
 from gravitate.broker.messages import TetherAdvertise, TetherDetach, TetherUnadvertise
 from gravitate.broker.sessions import Session
 from gravitate.model.events import Batch
@@ -34,8 +35,8 @@ class Tether:
 
     __slots__ = (
         "advertised", "attachment", "broker", "destination", "former", "heard", "held",
-        "incarnation", "kept", "kept_events", "number", "publisher", "sent", "session", "state",
-        "unheard",
+        "incarnation", "kept", "number", "publisher", "sent", "session", "state", "unheard",
+        "unsent",
     )  # fmt: skip
 
     def __init__(self, session: Session, broker: str, number: int) -> None:
@@ -62,7 +63,8 @@ class Tether:
         """Handed over and not taken."""
         self.kept: deque[Command] = deque()
         """Not handed over yet."""
-        self.kept_events = 0
+        self.unsent = Measure()
+        """Of what is kept."""
         self.held = False
         """The other broker has too much of it waiting."""
 
@@ -82,13 +84,13 @@ class Tether:
     def keep(self, command: Command) -> None:
         self.kept.append(command)
         if isinstance(command, Batch):
-            self.kept_events += len(command)
+            self.unsent.add(command.bodies)
 
     def next_kept(self) -> Command:
         """Take out the first command that is kept."""
         command = self.kept.popleft()
         if isinstance(command, Batch):
-            self.kept_events -= len(command)
+            self.unsent.take(command.bodies)
         return command
 
     def note_taken(self, command: Command) -> None:
@@ -98,7 +100,9 @@ class Tether:
         """What was handed over and not taken will be handed over again; as copies, for the first
         may still be acknowledged by a broker that had no use for it any more."""
         self.kept.extendleft(msgspec.structs.replace(c) for c in reversed(self.sent))
-        self.kept_events += sum(len(c) for c in self.sent if isinstance(c, Batch))
+        for command in self.sent:
+            if isinstance(command, Batch):
+                self.unsent.add(command.bodies)
         self.sent.clear()
 
     def come_back(self, session: Session) -> None:

@@ -14,7 +14,8 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.effects import SetTimer
-from gravitate.broker.links import LinkTable, Role
+from gravitate.broker.link import Role
+from gravitate.broker.links import LinkTable
 
 LINGER_S: Final = 2.0
 """How long a link stays that no tether needs."""

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from gravitate.broker.advertisements import Advertisements
 from gravitate.broker.context import Context
 from gravitate.broker.effects import (
     ENDED,
@@ -140,10 +141,8 @@ class TetheredPublishers:
                 if message.attachment == publisher.attachment:
                     self.on_paused(publisher)
             case TetherDetach():
-                self._end(publisher)
                 self._leaving.add(publisher)
-                if not publisher.unsettled_ends:
-                    self.ended(publisher)
+                self._end(publisher)
 
     def publish(self, origin: str, batch: Batch) -> None:
         """A batch that was handed over is published here."""
@@ -178,7 +177,7 @@ class TetheredPublishers:
         assert session.arriving is None
         here = self._context.broker_id
         publisher = self._make(here, session.id, session.incarnation, session.attachment)
-        publisher.advertisements = dict(session.advertisements)
+        publisher.advertisements = Advertisements(session.advertisements)
         self._publishers.own(publisher)
         self._add(publisher)
         return publisher

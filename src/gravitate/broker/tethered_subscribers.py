@@ -51,8 +51,9 @@ from gravitate.broker.guest_messages import (
     ToOrigin,
 )
 from gravitate.broker.guests import Guests
-from gravitate.broker.kept import Backlog, Kept, Seen, parts_of
+from gravitate.broker.kept import Backlog, Seen, parts_of
 from gravitate.broker.links import LinkTable
+from gravitate.broker.lives import Lives
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions import Session
@@ -81,16 +82,17 @@ class TetheredSubscriber(Session):
         options: BrokerOptions,
         send: Callable[[TetheredSubscriber, Batch, int], bool],
         say: Callable[[TetheredSubscriber, ToClient], None],
+        lives: Lives,
         serial: int,
     ) -> None:
-        super().__init__(id, incarnation, 0, False, options, _never, partial(say, self))
+        super().__init__(id, incarnation, 0, False, options, _never, partial(say, self), lives)
         self.origin = origin
         self.number = number
         self.serial = serial
         self.follows = True
         self.indirect = True
         self._send = send
-        self.sent = Kept(options.session_queue_events_max)
+        self.sent = self._queue()
         """Handed over and not taken."""
         self.move = ""
         self.path: tuple[str, ...] = ()
@@ -110,6 +112,7 @@ class TetheredSubscriber(Session):
         return True
 
     def offer(self, batch: Batch, qos: int) -> bool:
+        batch = batch.compacted()
         if self.holding:
             return self.kept.add(batch, qos)
         if not self.sent.add(batch, qos):
@@ -120,7 +123,7 @@ class TetheredSubscriber(Session):
 
     def taken(self, batch: Batch) -> None:
         if self.sent.first() is batch:
-            self.sent.drop_first()
+            self.sent.take_first()
 
     def drained(self) -> bool:
         return not len(self.sent)
@@ -197,7 +200,7 @@ class TetheredSubscribers:
     def _make(self, origin: str, number: int, id: str, incarnation: int) -> TetheredSubscriber:
         return TetheredSubscriber(
             origin, number, id, incarnation, self._context.options, self._send, self._say,
-            next(self._serials),
+            self._context.lives, next(self._serials),
         )  # fmt: skip
 
     def end(self, subscriber: TetheredSubscriber) -> None:

@@ -130,14 +130,14 @@ class Tethers:
         assert session is not None
         if session.advertisements.get(key) not in (None, filter):
             session.advertisement_ended()
-        session.advertisements[key] = filter
+        session.advertisements.put(key, filter)
         tether.heard.discard(key)
         self._pass(tether, TetherAdvertise(*tether.key, key, filter))
 
     def withdraw(self, tether: Tether, key: str) -> None:
         session = tether.session
         assert session is not None
-        if session.advertisements.pop(key, None) is not None:
+        if session.advertisements.take(key) is not None:
             session.advertisement_ended()
             self._pass(tether, TetherUnadvertise(*tether.key, key))
 

@@ -9,7 +9,16 @@ import typer
 
 from gravitate.cli import output, spark
 
-BENCHES = ("matching", "node", "links", "simulator", "pipeline", "placement", "assignment")
+BENCHES = (
+    "matching",
+    "routing",
+    "node",
+    "links",
+    "simulator",
+    "pipeline",
+    "placement",
+    "assignment",
+)
 
 
 def complete_name(incomplete: str) -> list[str]:

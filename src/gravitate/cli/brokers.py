@@ -28,6 +28,16 @@ Trace = Annotated[
 Sampling = Annotated[
     float, typer.Option(help="Share of all events that traces keep, 0 to 1.", min=0.0, max=1.0)
 ]
+TraceQueue = Annotated[
+    int,
+    typer.Option(
+        "--trace-queue-mb",
+        metavar="MB",
+        help="Memory for rows of traces that wait to be written; more are dropped and counted.",
+        min=1,
+    ),
+]
+TRACE_QUEUE_MB = 32
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens.")]
 
 
@@ -50,6 +60,7 @@ def up(
     emulate_latency: EmulateLatency = False,
     trace: Trace = None,
     sampling: Sampling = 1.0,
+    trace_queue_mb: TraceQueue = TRACE_QUEUE_MB,
     verbose: Verbose = False,
 ) -> None:
     """Run all brokers of a network here, until Ctrl-C."""
@@ -58,7 +69,7 @@ def up(
         from gravitate.trace.manifest import check_unused
 
         check_unused(trace)
-    settings = _settings(network, emulate_latency, trace, sampling, verbose)
+    settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
     from gravitate.serve import processes as running
 
     def ready() -> None:
@@ -81,11 +92,12 @@ def broker(
     emulate_latency: EmulateLatency = False,
     trace: Trace = None,
     sampling: Sampling = 1.0,
+    trace_queue_mb: TraceQueue = TRACE_QUEUE_MB,
     verbose: Verbose = False,
 ) -> None:
     """Run one broker of a network here, until Ctrl-C."""
     network = load(path)
-    settings = _settings(network, emulate_latency, trace, sampling, verbose)
+    settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
     from gravitate.serve.network import broker_spec
     from gravitate.serve.processes import run_network
 
@@ -169,10 +181,10 @@ def _status_row(broker: str, answer: NodeStatus | None, silent: bool) -> Sequenc
 
 
 def _settings(
-    network: Network,
     emulate_latency: bool,
     trace: Path | None,
     sampling: float,
+    trace_queue_mb: int,
     verbose: bool,
 ) -> RunSettings:
     import logging
@@ -184,7 +196,9 @@ def _settings(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    traces = None if trace is None else TraceSettings(directory=str(trace), rate=sampling)
+    traces = None
+    if trace is not None:
+        traces = TraceSettings(str(trace), sampling, queue_bytes=trace_queue_mb * 2**20)
     return RunSettings(emulate_latency=emulate_latency, traces=traces)
 
 

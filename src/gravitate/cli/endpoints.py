@@ -136,24 +136,58 @@ def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
     from gravitate.serve.moves import MoveList
 
     answers = _of_all(network, "/moves", MoveList)
-    silent = [broker for broker, answer in answers.items() if answer is None]
-    return [answer for answer in answers.values() if answer is not None], silent
+    silent = [broker for broker, pages in answers.items() if pages is None]
+    return [_joined(pages) for pages in answers.values() if pages], silent
+
+
+def _joined(pages: list[MoveList]) -> MoveList:
+    """Pages as one list: the first has the latest moves."""
+    from gravitate.serve.moves import MoveList
+
+    ended = [record for page in reversed(pages) for record in page.ended]
+    # What ended between two pages was under way on the one and is told again on the other.
+    over = {(record.move.id, record.began_at_s) for record in ended}
+    under_way = [
+        record
+        for page in reversed(pages)
+        for record in page.under_way
+        if (record.move.id, record.began_at_s) not in over
+    ]
+    return MoveList(pages[0].broker, under_way, ended)
 
 
 def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], list[str]]:
     """At which broker each client is as a publisher, or, with `SUBSCRIBERS`, as a subscriber; and
     the brokers that do not tell."""
-    answers = _of_all(network, page, list[str])
-    found = {client: broker for broker, clients in answers.items() for client in clients or ()}
+    from gravitate.serve.client_pages import ClientList
+
+    answers = _of_all(network, page, ClientList)
+    found = {
+        client: broker
+        for broker, pages in answers.items()
+        for told in pages or ()
+        for client in told.clients
+    }
     return found, [spec.id for spec in network.brokers if answers.get(spec.id) is None]
 
 
-def _of_all(network: Network, path: str, what: Any) -> dict[str, Any]:
-    def one(spec: BrokerSpec) -> Any:
+def _of_all(network: Network, path: str, what: Any) -> dict[str, list[Any] | None]:
+    """The pages of every broker with an http port, one after the other; None where one is not to
+    be had."""
+
+    def one(spec: BrokerSpec) -> list[Any] | None:
+        pages = []
+        following: str | None = path
         try:
-            return ask(spec, path, what)
+            while following is not None:
+                page = ask(spec, following, what)
+                if page is None:
+                    return None
+                pages.append(page)
+                following = page.next
         except EnvironmentLack:
             return None
+        return pages
 
     asked = [spec for spec in network.brokers if spec.address.http]
     if not asked:

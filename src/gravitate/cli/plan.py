@@ -154,7 +154,7 @@ def show_plan(plan: Plan) -> None:
         after = plan.after.get(metric)
         rows.append(
             (
-                metric.replace("_", " "),
+                in_words(metric),
                 plan.recorded.get(metric),
                 before,
                 after,
@@ -181,6 +181,14 @@ def show_plan(plan: Plan) -> None:
         )
     for sentence in plan.notes:
         output.say(sentence)
+
+
+def in_words(metric: str) -> str:
+    """A metric's name for people; of delays also what they are counted to."""
+    words = metric.removeprefix("client_").replace("_", " ")
+    if metric.startswith("client_delay_ms_"):
+        return f"{words}, to the client"
+    return f"{words}, between brokers" if metric.startswith("delay_ms_") else words
 
 
 def said(move: Any) -> str:
@@ -222,8 +230,9 @@ def verify(
 ) -> None:
     """Compare what a plan predicted with what a run measured.
 
-    Where the run has the moves in it, what came after the last of them counts. Exit status 1 when
-    the message rate is off by more than the tolerance."""
+    The prediction is made again for the events and the audience of the run. Where the run has the
+    moves in it, what came after the last of them counts. Exit status 1 when the message rate is off
+    by more than the tolerance."""
     spark.require()
     from gravitate.config import plan as plans
     from gravitate.pipeline.planning import verification
@@ -245,12 +254,13 @@ def verify(
 
 def _show_verification(found: Verification) -> None:
     output.show_table(
-        ("", "before", "predicted", "measured", "off by"),
+        ("", "before", "predicted", "for what came", "measured", "off by"),
         [
             (
-                it.metric.replace("_", " "),
+                in_words(it.metric),
                 it.before,
                 it.predicted,
+                it.expected,
                 it.measured,
                 "" if it.difference_share is None else f"{100 * it.difference_share:+.1f} %",
             )
@@ -262,6 +272,6 @@ def _show_verification(found: Verification) -> None:
         output.say(sentence)
     off = "unknown" if found.off_share is None else f"{100 * found.off_share:+.1f} %"
     output.say(
-        f"message rate, for the same traffic: {off} off the prediction, "
+        f"message rate: {off} off the prediction for what came, "
         f"{'within' if found.holds else 'not within'} {100 * found.tolerance_share:g} %"
     )

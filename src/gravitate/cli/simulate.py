@@ -105,14 +105,21 @@ def _run(script: Script, directory: Path | None, rate: float, checks: bool) -> R
         observers = []
         if directory is not None:
             observers.append(stack.enter_context(TraceWriter(directory, "world", rate)))
-            RunManifest(
-                network=network.render(script.network),
-                clock="virtual",
-                scenario=script.name,
-                seed=script.seed,
-                sampling_rate=rate,
-            ).save(directory)
-        return run_scenario(script, observers=observers, checks=checks, progress=advance)
+
+        def started(at_s: float) -> None:
+            if directory is not None:
+                RunManifest(
+                    network=network.render(script.network),
+                    clock="virtual",
+                    scenario=script.name,
+                    started_at_s=at_s,
+                    seed=script.seed,
+                    sampling_rate=rate,
+                ).save(directory)
+
+        return run_scenario(
+            script, observers=observers, checks=checks, progress=advance, started=started
+        )
 
 
 def summary(result: RunResult) -> dict[str, object]:
@@ -152,6 +159,7 @@ def _show(result: RunResult) -> None:
                 else []
             ),
             ("broker steps", result.steps),
+            ("events observed for (s)", metrics.observed_s),
             ("simulated (s)", result.simulated_s),
         ],
         title=f"{result.scenario}, seed {result.seed}",

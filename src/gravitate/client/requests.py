@@ -96,7 +96,7 @@ class Requests:
         subscription, answer = self._subscribing.pop(packet.packet_id, (None, None))
         if subscription is None or answer is None:
             return
-        reason = packet.reasons[0] if packet.reasons else ReasonCode.UNSPECIFIED_ERROR
+        reason = ReasonCode(packet.reasons[0] if packet.reasons else ReasonCode.UNSPECIFIED_ERROR)
         if reason < ReasonCode.UNSPECIFIED_ERROR:
             _resolve(answer)
             return

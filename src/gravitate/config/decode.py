@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -136,6 +136,10 @@ def accepted(kind: Any, problem: str) -> str:
     if kind in _KINDS:
         return _KINDS[kind]
     origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        bounds = arguments[1]
+        below = "" if bounds.le is None else f" to {bounds.le}"
+        return f"{accepted(arguments[0], problem)} from {bounds.ge}{below}"
     if origin is Literal:
         return " or ".join(f'"{choice}"' for choice in arguments)
     if origin is tuple:

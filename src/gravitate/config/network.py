@@ -17,7 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.config.decode import decode, decode_part, unknown_key
+from gravitate.config.listeners import MqttSpec
 from gravitate.config.toml import Document, parse, read, render_key, render_value
 from gravitate.errors import FileError, InputError
 from gravitate.files import write_whole
@@ -26,6 +28,11 @@ from gravitate.overlay.coordinates import latency_ms
 
 BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Ids name files and stand in topics and tables, so they are plain."""
+
+NOT_SETTABLE = frozenset(("network", "durable"))
+"""Options that no network file sets: its name is said elsewhere, and nodes have no journal."""
+HOST = re.compile(r"[^\s\x00-\x1f\x7f]{0,255}")
+"""Clients are told hosts in packets, so any that is listened on must fit."""
 
 EVERY_HOST = frozenset({"", "0.0.0.0", "::"})
 PORT_KINDS = ("mqtt", "peer", "http")
@@ -46,6 +53,8 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     coordinates: tuple[float, ...] = ()
     payload_fields: bool = True
     """Whether conditions may look into JSON payloads (`payload.x`)."""
+    mqtt: MqttSpec = MqttSpec()
+    """What clients may ask of this broker, and how much."""
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,6 +73,8 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: tuple[LinkSpec, ...] = ()
     routing: Literal["content"] = "content"
     forwarding: Literal["S0"] = "S0"
+    options: BrokerOptions = DEFAULTS
+    """Bounds and intervals of every broker; not `network`, which is the name above."""
     mechanisms: dict[str, dict[str, Any]] = {}
 
 
@@ -82,6 +93,7 @@ def from_document(document: Document, known_mechanisms: Collection[str] | None =
 
     A link without a latency between brokers with coordinates has their distance as latency."""
     check_mechanisms(document, known_mechanisms)
+    _check_options(document)
     network = decode(document, Network)
     _check_brokers(document, network)
     _check_ports(document, network)
@@ -104,6 +116,8 @@ def render(network: Network) -> str:
         lines += ["", "[[brokers]]", *_rendered_fields(broker)]
     for link in network.links:
         lines += ["", "[[links]]", *_rendered_fields(link)]
+    if network.options != DEFAULTS:
+        lines += ["", "[options]", *_rendered_fields(network.options)]
     for mechanism, parameters in network.mechanisms.items():
         lines += ["", f"[mechanisms.{render_key(mechanism)}]"]
         lines += [f"{render_key(key)} = {render_value(value)}" for key, value in parameters.items()]
@@ -161,6 +175,13 @@ def check_mechanisms(document: Document, known: Collection[str] | None = None) -
             raise document.error(str(problem), "mechanisms", next(iter(sections))) from None
 
 
+def _check_options(document: Document) -> None:
+    sections = document.data.get("options", {})
+    for key in NOT_SETTABLE & sections.keys() if isinstance(sections, dict) else ():
+        known = [name for name in BrokerOptions.__struct_fields__ if name not in NOT_SETTABLE]
+        raise unknown_key(document, key, known, "options")
+
+
 def _check_brokers(document: Document, network: Network) -> None:
     if not network.name:
         raise document.error("'name' is empty: give the network a name", "name")
@@ -186,6 +207,24 @@ def _check_brokers(document: Document, network: Network) -> None:
                 "id",
             )
         first_at[broker.id] = index
+        if not HOST.fullmatch(broker.address.host):
+            raise document.error(
+                f"host {broker.address.host[:40]!r} of '{broker.id}' is not accepted: write a name "
+                "or an address without spaces, of at most 255 characters",
+                "brokers",
+                index,
+                "address",
+                "host",
+            )
+        if broker.mqtt.write_bytes_low >= broker.mqtt.write_bytes_high:
+            raise document.error(
+                f"write_bytes_low {broker.mqtt.write_bytes_low} of '{broker.id}' is not accepted: "
+                f"write less than write_bytes_high, which is {broker.mqtt.write_bytes_high}",
+                "brokers",
+                index,
+                "mqtt",
+                "write_bytes_low",
+            )
         if not all(math.isfinite(value) for value in broker.coordinates):
             raise document.error(
                 f"coordinates of '{broker.id}' must be finite numbers",

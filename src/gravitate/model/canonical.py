@@ -9,31 +9,35 @@ through `checked`. Taking the canonical form twice is taking it once.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, Final
 
 from gravitate.errors import FilterError
-from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
+from gravitate.model.alternatives import Alternatives
+from gravitate.model.filters import EVERYTHING, Conjunction, Filter, Op, Operand, Predicate, Scalar
+from gravitate.model.limits import (
+    CONJUNCTIONS_MAX,
+    TEXT_OPS,
+    Measure,
+    refuse_beyond,
+    refuse_many,
+)
 from gravitate.model.patterns import classified, glob_like, text_glob
 from gravitate.model.regions import (
     ConjunctionRegion,
+    Region,
+    Regions,
     conjunction_region,
-    conjunction_within,
-    meet_of,
     predicate_region,
+    region_meet,
     region_within,
 )
 from gravitate.model.semantics import double
 from gravitate.model.topics import has_wildcards, topic_pattern
 
-PATTERN_CHARACTERS_MAX: Final = 1024
-"""The longest text of the LIKE predicates on one attribute in a conjunction, taken together;
-comparing patterns is quadratic."""
-SAME_ATTRIBUTE_MAX: Final = 16
-"""The most predicates on one attribute in a conjunction; reducing them is cubic."""
-
-_TEXT_OPS: Final = frozenset((Op.PREFIX, Op.SUFFIX, Op.CONTAINS, Op.LIKE, Op.NOT_LIKE))
 _ORDER_OPS: Final = frozenset((Op.LT, Op.LE, Op.GT, Op.GE))
 _PERHAPS_UNSATISFIABLE: Final = ((), "", math.inf, -math.inf)
 """The operands with which a single predicate may match nothing: IN (), < '', > infinity."""
@@ -96,7 +100,7 @@ def _canonical_text(predicate: Predicate, operand: str) -> Predicate:
     if op is Op.NOT_LIKE:
         glob = text_glob(Op.LIKE, operand)
         if classified(glob)[0] is Op.EQ:
-            return Predicate(attribute, Op.NE, "".join(glob))
+            return Predicate(attribute, Op.NE, glob)
         op, operand = Op.NOT_LIKE, glob_like(glob)
     elif op is Op.LIKE or not operand:
         op, operand = classified(text_glob(op, operand))
@@ -112,7 +116,7 @@ def canonical_predicate(predicate: Predicate) -> Predicate:
         return _canonical_choice(predicate)
     if op in (Op.EXISTS, Op.MISSING):
         return Predicate(attribute, op)
-    if op in _TEXT_OPS or op in (Op.TOPIC, Op.NOT_TOPIC):
+    if op in TEXT_OPS or op in (Op.TOPIC, Op.NOT_TOPIC):
         if not isinstance(operand, str):
             raise FilterError(f"{attribute} {op.value}: expected a text, found {operand!r}")
         return _canonical_text(predicate, operand)
@@ -122,68 +126,99 @@ def canonical_predicate(predicate: Predicate) -> Predicate:
     return Predicate(attribute, op, literal)
 
 
-def _without_redundant(predicates: list[Predicate]) -> list[Predicate]:
-    """Of predicates on one attribute those that do not follow from the others."""
-    index = 0
-    while len(predicates) > 1 and index < len(predicates):
-        others = predicates[:index] + predicates[index + 1 :]
-        if region_within(meet_of(others), predicate_region(predicates[index])):
-            predicates = others
-        else:
-            index += 1
-    return predicates
+def _without_redundant(predicates: Conjunction) -> Conjunction | None:
+    """Of predicates on one attribute those that do not follow from the others.
+
+    None when they are found to match nothing together."""
+    regions = [predicate_region(predicate) for predicate in predicates]
+    behind: list[Region] = [regions[-1]]
+    for region in reversed(regions[:-1]):
+        behind.append(region_meet(region, behind[-1]))
+    if not behind.pop():
+        return None
+    kept: list[Predicate] = []
+    ahead: Region | None = None
+    for predicate, region in zip(predicates, regions, strict=True):
+        others = ahead
+        if behind:
+            rest = behind.pop()
+            others = rest if ahead is None else region_meet(ahead, rest)
+        if others is None or not region_within(others, region):
+            kept.append(predicate)
+            ahead = region if ahead is None else region_meet(ahead, region)
+    return tuple(kept)
 
 
-def _refuse_costly(attribute: str, predicates: list[Predicate]) -> None:
-    if len(predicates) > SAME_ATTRIBUTE_MAX:
-        raise FilterError(
-            f"expected at most {SAME_ATTRIBUTE_MAX} comparisons of {attribute} that must all "
-            f"hold, found {len(predicates)} (IN and NOT IN take many values)"
-        )
-    size = sum(len(cast(str, p.operand)) for p in predicates if p.op in _TEXT_OPS)
-    if size > PATTERN_CHARACTERS_MAX:
-        raise FilterError(
-            f"expected patterns for {attribute} of at most {PATTERN_CHARACTERS_MAX} characters "
-            f"together, found {size}"
-        )
-
-
-def _canonical_conjunction(predicates: Iterable[Predicate]) -> Conjunction | None:
-    """The canonical conjunction, or None when it is found to match nothing."""
-    distinct = {canonical_predicate(predicate) for predicate in predicates}
+def _constraints(distinct: Iterable[Predicate]) -> list[Conjunction]:
+    """What a conjunction says, attribute by attribute, in canonical order."""
     by_attribute: dict[str, list[Predicate]] = {}
     for predicate in sorted(distinct, key=predicate_key):
         by_attribute.setdefault(predicate.attribute, []).append(predicate)
+    return [tuple(alike) for alike in by_attribute.values()]
+
+
+def _reduced(
+    constraints: Iterable[Conjunction], reduce: Callable[[Conjunction], Conjunction | None]
+) -> Conjunction | None:
+    """The canonical conjunction, or None when it is found to match nothing."""
     kept: list[Predicate] = []
-    for attribute, alike in by_attribute.items():
-        _refuse_costly(attribute, alike)
+    for alike in constraints:
         if len(alike) > 1 or alike[0].operand in _PERHAPS_UNSATISFIABLE:
-            if not meet_of(alike):
+            reduced = reduce(alike)
+            if reduced is None:
                 return None
-            alike = _without_redundant(alike)
+            alike = reduced
         kept.extend(alike)
     return tuple(kept)
 
 
 def _without_covered(conjunctions: list[Conjunction]) -> list[Conjunction]:
     """The conjunctions that no other covers; of equivalent ones the shortest, or the first."""
-    kept: list[tuple[Conjunction, ConjunctionRegion]] = []
+    regions = Regions()
+    found: list[tuple[Conjunction, ConjunctionRegion]] = []
     for conjunction in sorted(conjunctions, key=len):
-        region = conjunction_region(conjunction)
-        if region is None or any(conjunction_within(region, other) for _, other in kept):
-            continue
-        kept = [pair for pair in kept if not conjunction_within(pair[1], region)]
-        kept.append((conjunction, region))
-    return [conjunction for conjunction, _ in kept]
+        region = conjunction_region(conjunction, regions)
+        if region is not None:
+            found.append((conjunction, region))
+    parts = [region for _, region in found]
+    around = list(Alternatives(parts).around(parts))
+
+    def is_covered(index: int) -> bool:
+        if around[index] & ((1 << index) - 1):
+            return True
+        later = around[index] >> (index + 1)
+        while later:
+            lowest = later & -later
+            # One that comes later is wider, unless the two are equivalent.
+            if not around[index + lowest.bit_length()] >> index & 1:
+                return True
+            later ^= lowest
+        return False
+
+    return [conjunction for i, (conjunction, _) in enumerate(found) if not is_covered(i)]
 
 
 def any_of(conjunctions: Iterable[Iterable[Predicate]]) -> Filter:
-    """The canonical filter that matches what any of the conjunctions matches."""
-    found = {_canonical_conjunction(conjunction) for conjunction in conjunctions}
+    """The canonical filter that matches what any of the conjunctions matches.
+
+    Raises `FilterError` for an operand that does not fit, and beyond the bounds of `limits`."""
+    return measured_any_of(conjunctions)[0]
+
+
+def measured_any_of(conjunctions: Iterable[Iterable[Predicate]]) -> tuple[Filter, Measure]:
+    """The same, and what it measured before it was made canonical."""
+    written = [tuple(c) for c in islice(conjunctions, CONJUNCTIONS_MAX + 1)]
+    refuse_many(len(written), sum(map(len, written)))
+    # The same predicate stands in many conjunctions that were multiplied out.
+    simplest = {id(p): canonical_predicate(p) for c in written for p in c}
+    constraints = [_constraints({simplest[id(p)] for p in c}) for c in written]
+    measure = refuse_beyond(constraints)
+    reduce = functools.cache(_without_redundant)
+    found = {_reduced(told, reduce) for told in constraints}
     distinct = sorted((c for c in found if c is not None), key=_conjunction_key)
     if len(distinct) > 1:
         distinct = sorted(_without_covered(distinct), key=_conjunction_key)
-    return Filter(tuple(distinct))
+    return Filter(tuple(distinct)), measure
 
 
 def all_of(*predicates: Predicate) -> Filter:
@@ -192,8 +227,34 @@ def all_of(*predicates: Predicate) -> Filter:
 
 
 def conjoin(f: Filter, g: Filter) -> Filter:
-    """What both filters match."""
-    return any_of((*c, *d) for c in f.conjunctions for d in g.conjunctions)
+    """What both filters, which are canonical, match."""
+    return measured_conjoin(f, g)[0]
+
+
+def measured_conjoin(f: Filter, g: Filter) -> tuple[Filter, Measure]:
+    """The same, and what it measured before it was made canonical."""
+    if len(f.conjunctions) == 1 and (g is EVERYTHING or _are_apart(f, g)):
+        return _narrowed(g, f.conjunctions[0])
+    return measured_any_of((*c, *d) for c in f.conjunctions for d in g.conjunctions)
+
+
+def _are_apart(f: Filter, g: Filter) -> bool:
+    """Whether a filter of one conjunction and another speak of different attributes."""
+    attributes = {predicate.attribute for predicate in f.conjunctions[0]}
+    return not any(p.attribute in attributes for c in g.conjunctions for p in c)
+
+
+def _narrowed(filter: Filter, further: Conjunction) -> tuple[Filter, Measure]:
+    """A canonical filter with a condition on other attributes in each of its alternatives.
+
+    That changes neither what follows from what nor which alternative covers which."""
+    found = [
+        tuple(sorted((*conjunction, *further), key=predicate_key)) if conjunction else further
+        for conjunction in filter.conjunctions
+    ]
+    refuse_many(len(found), sum(map(len, found)))
+    measure = refuse_beyond([_constraints(conjunction) for conjunction in found])
+    return Filter(tuple(sorted(found, key=_conjunction_key))), measure
 
 
 def disjoin(*filters: Filter) -> Filter:
@@ -204,3 +265,20 @@ def disjoin(*filters: Filter) -> Filter:
 def checked(filter: Filter) -> Filter:
     """The canonical form of a filter from elsewhere; raises `FilterError` on a bad operand."""
     return any_of(filter.conjunctions)
+
+
+def taken(filter: Filter) -> Filter:
+    """A filter from a broker, which has made it canonical; raises `FilterError` on a bad operand.
+
+    What can be seen part by part is looked at, and when it is in order the filter stays as it is:
+    comparing its alternatives with each other takes long, and one that another covers does no
+    harm."""
+    conjunctions = filter.conjunctions
+    refuse_many(len(conjunctions), sum(map(len, conjunctions)))
+    ordered = [
+        tuple(sorted({canonical_predicate(p) for p in c}, key=predicate_key)) for c in conjunctions
+    ]
+    if tuple(sorted(set(ordered), key=_conjunction_key)) != conjunctions:
+        return checked(filter)
+    refuse_beyond([_constraints(conjunction) for conjunction in ordered])
+    return filter

@@ -8,8 +8,22 @@ patterns), never no when an event matches both. What is derived from a filter is
 
 from __future__ import annotations
 
+from typing import Final, cast
+
+from gravitate.model.alternatives import Alternatives
 from gravitate.model.filters import Filter
 from gravitate.model.regions import conjunction_within, conjunctions_overlap, filter_regions
+
+_FEW_PAIRS: Final = 32
+"""Up to so many pairs of alternatives are compared one by one."""
+
+
+def _alternatives(filter: Filter) -> Alternatives:
+    memory = filter.__dict__
+    known = memory.get("alternatives")
+    if known is None:
+        known = memory["alternatives"] = Alternatives(filter_regions(filter))
+    return cast(Alternatives, known)
 
 
 def covers(wide: Filter, narrow: Filter) -> bool:
@@ -22,6 +36,8 @@ def covers(wide: Filter, narrow: Filter) -> bool:
     narrows = narrow.__dict__.get("regions")
     if narrows is None:
         narrows = filter_regions(narrow)
+    if len(wides) * len(narrows) > _FEW_PAIRS:
+        return all(_alternatives(wide).around(narrows))
     for part in narrows:
         for whole in wides:
             if conjunction_within(part, whole):
@@ -39,6 +55,8 @@ def intersects(f: Filter, g: Filter) -> bool:
     others = g.__dict__.get("regions")
     if others is None:
         others = filter_regions(g)
+    if len(ours) * len(others) > _FEW_PAIRS:
+        return any(_alternatives(f).meeting(others))
     for mine in ours:
         for other in others:
             if conjunctions_overlap(mine, other):

@@ -63,17 +63,23 @@ class Bodies(Protocol):
         ...
 
     def size_bytes(self) -> int:
-        """What the bodies weigh on a link."""
+        """What the bodies weigh on a link; cheap, once asked."""
+        ...
+
+    def compacted(self) -> Bodies:
+        """The same in no more memory than they need, if they share much more with others: for
+        those that are kept for longer."""
         ...
 
 
 class PlainBodies:
     """Bodies that are `Event` objects: for simulators, tests and clients of the core."""
 
-    __slots__ = ("events",)
+    __slots__ = ("_size_bytes", "events")
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
+        self._size_bytes = -1
 
     def __len__(self) -> int:
         return len(self.events)
@@ -92,7 +98,12 @@ class PlainBodies:
         return [event.attributes for event in self.events]
 
     def size_bytes(self) -> int:
-        return sum(32 * len(e.attributes) + len(e.payload) for e in self.events)
+        if self._size_bytes < 0:
+            self._size_bytes = sum(32 * len(e.attributes) + len(e.payload) for e in self.events)
+        return self._size_bytes
+
+    def compacted(self) -> PlainBodies:
+        return self
 
 
 class Batch(msgspec.Struct, eq=False, gc=False):
@@ -114,10 +125,18 @@ class Batch(msgspec.Struct, eq=False, gc=False):
     covered: tuple[str, ...] = ()
     trace_mark: int = 0
     tether: str | None = None
-    predecessors: Mapping[str, Sequence[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.counters)
+
+    def size_bytes(self) -> int:
+        """What its events weigh on a link."""
+        return self.bodies.size_bytes()
+
+    def compacted(self) -> Batch:
+        """The same events in no more memory than they need."""
+        bodies = self.bodies.compacted()
+        return self if bodies is self.bodies else msgspec.structs.replace(self, bodies=bodies)
 
     def __repr__(self) -> str:
         return (
@@ -141,7 +160,6 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             self.covered,
             self.trace_mark,
             self.tether,
-            self.predecessors,
         )
 
     def stepped(self, broker: str) -> Batch:
@@ -157,7 +175,6 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             (*self.covered, broker),
             self.trace_mark,
             self.tether,
-            self.predecessors,
         )
 
     def on_plane(self, plane: int) -> Batch:
@@ -173,7 +190,6 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             self.covered,
             self.trace_mark,
             self.tether,
-            self.predecessors,
         )
 
     def hops_at(self, broker: str) -> int:

@@ -18,16 +18,22 @@ from typing import Final, cast
 from urllib.parse import unquote
 
 from gravitate.errors import FilterError
-from gravitate.model.canonical import any_of, canonical_predicate, conjoin
-from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
+from gravitate.model.canonical import (
+    any_of,
+    canonical_predicate,
+    conjoin,
+    measured_any_of,
+    measured_conjoin,
+)
+from gravitate.model.filters import EVERYTHING, Conjunction, Filter, Op, Operand, Predicate, Scalar
 from gravitate.model.lexer import KEYWORDS, NAME, Token, tokens
+from gravitate.model.limits import FILTER_BYTES_MAX, PREDICATES_MAX, Measure, refuse_many
 from gravitate.model.patterns import ESCAPE, classified, glob_like, like_glob, text_glob
 from gravitate.model.semantics import TRUTH_TEXTS, text_number
 from gravitate.model.topics import topic_filter, topic_pattern
 
-CONJUNCTIONS_MAX: Final = 256
-PREDICATES_MAX: Final = 4096
-"""Bounds on a condition multiplied out: its conjunctions, and the predicates in all of them."""
+CONDITION_CHARACTERS_MAX: Final = 2 * FILTER_BYTES_MAX
+"""The longest condition; every filter can be written within it."""
 DEPTH_MAX: Final = 64
 """How deep parentheses and NOTs may nest."""
 
@@ -115,18 +121,15 @@ class _Parser:
     def combined(
         self, left: Disjunction, right: Disjunction, *, multiply: bool, column: int
     ) -> Disjunction:
-        count = len(left) * len(right) if multiply else len(left) + len(right)
-        found: Disjunction = []
-        if count <= CONJUNCTIONS_MAX:
-            found = [(*c, *d) for c in left for d in right] if multiply else left + right
-        if count > CONJUNCTIONS_MAX or sum(map(len, found)) > PREDICATES_MAX:
-            raise FilterError(
-                f"expected a condition of at most {CONJUNCTIONS_MAX} alternatives and "
-                f"{PREDICATES_MAX} comparisons when multiplied out, exceeded",
-                self.text,
-                column,
-            )
-        return found
+        mine, others = sum(map(len, left)), sum(map(len, right))
+        try:
+            if multiply:
+                refuse_many(len(left) * len(right), mine * len(right) + others * len(left))
+            else:
+                refuse_many(len(left) + len(right), mine + others)
+        except FilterError as error:
+            raise FilterError(str(error), self.text, column) from None
+        return [(*c, *d) for c in left for d in right] if multiply else left + right
 
     def inverted(self, negate: bool) -> Disjunction:
         nots = 0
@@ -263,9 +266,21 @@ def _sentence(error: FilterError) -> str:
 
 def parse(text: str) -> Filter:
     """The canonical filter of a condition; raises `FilterError` with the offending column."""
+    return compiled(text)[0]
+
+
+def compiled(text: str) -> tuple[Filter, Measure]:
+    """The same, and what it measured as it was written."""
+    if len(text) > CONDITION_CHARACTERS_MAX:
+        raise FilterError(
+            f"expected a condition of at most {CONDITION_CHARACTERS_MAX} characters, "
+            f"found {len(text)}",
+            text,
+            CONDITION_CHARACTERS_MAX + 1,
+        )
     conjunctions = _Parser(text).condition()
     try:
-        return any_of(conjunctions)
+        return measured_any_of(conjunctions)
     except FilterError as error:
         raise FilterError(_sentence(error), text, 1) from None
 
@@ -342,9 +357,13 @@ def parse_query(text: str) -> tuple[str, Filter]:
     text, quotes (`'10'`) force a text. Without a question mark the filter is everything."""
     topic, mark, query = text.partition("?")
     topic_pattern(topic)
+    if not mark:
+        return topic, EVERYTHING
     predicates: list[Predicate] = []
     column = len(topic) + 2
-    for part in query.split("&") if mark else ():
+    if query.count("&") >= PREDICATES_MAX:
+        raise FilterError(f"expected at most {PREDICATES_MAX} comparisons", text, column)
+    for part in query.split("&"):
         found = _QUERY_PART.fullmatch(part)
         if found is None:
             raise FilterError(
@@ -363,6 +382,12 @@ def parse_query(text: str) -> tuple[str, Filter]:
 
 def wanted_filter(topic: str, where: str | None) -> Filter:
     """What a topic filter, its query and a condition mean together; raises `FilterError`."""
-    pattern, condition = parse_query(topic)
-    wanted = conjoin(topic_filter(pattern), condition)
-    return wanted if where is None else conjoin(wanted, parse(where))
+    return narrowed(topic, EVERYTHING if where is None else parse(where))[0]
+
+
+def narrowed(topic: str, condition: Filter) -> tuple[Filter, Measure]:
+    """What a topic filter, its query and a condition that was parsed before mean together, and
+    what that measured before it was made canonical."""
+    pattern, query = parse_query(topic)
+    wanted = topic_filter(pattern)
+    return measured_conjoin(wanted if query is EVERYTHING else conjoin(wanted, query), condition)

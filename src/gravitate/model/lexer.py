@@ -30,6 +30,9 @@ KEYWORDS: Final = frozenset(
     )
 )
 
+TOKENS_MAX: Final = 20480
+"""The most words, literals and signs in a condition."""
+
 NAME: Final = r"[^\W\d]\w*"
 
 _TOKEN: Final = re.compile(
@@ -70,6 +73,10 @@ def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     position = 0
     while True:
+        if len(found) == TOKENS_MAX:
+            raise FilterError(
+                f"expected at most {TOKENS_MAX} words, literals and signs", text, position + 1
+            )
         match = _TOKEN.match(text, position)
         if match is None:
             raise _no_token(text, len(text) - len(text[position:].lstrip()))

@@ -7,6 +7,7 @@ cost. It is carried out by a protocol that loses nothing, and ends in a `MoveOut
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
 
@@ -84,6 +85,12 @@ ClientMove = RelocatePublisher | ReassignSubscriber
 def client_of(move: ClientMove) -> str:
     """Who goes."""
     return move.publisher if isinstance(move, RelocatePublisher) else move.subscriber
+
+
+def moving_cost(path: Sequence[str]) -> float:
+    """What it costs to move a client along a path of brokers: the links on which that has to be
+    agreed. The same for whoever decides the move, so that costs add up."""
+    return float(len(path) - 1)
 
 
 Move = RelocatePublisher | ReassignSubscriber | OpenLink | CloseLink | ExchangeLink | RemapBrokers

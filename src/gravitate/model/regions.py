@@ -12,7 +12,6 @@ one. A conjunction is a map from attribute to region, or nothing when some regio
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Final, cast
 
 from gravitate.model.filters import Conjunction, Filter, Op, Operand, Predicate, Scalar
@@ -28,7 +27,7 @@ from gravitate.model.intervals import (
     numbers_within,
     points,
 )
-from gravitate.model.patterns import text_glob
+from gravitate.model.patterns import has_wildcard, text_glob
 from gravitate.model.texts import (
     ALL_TEXTS,
     Shape,
@@ -51,15 +50,17 @@ ATOM_FALSE: Final = 8
 _PRESENT_ATOMS: Final = ATOM_NAN | ATOM_TRUE | ATOM_FALSE
 _NO_TEXTS: Final[frozenset[str]] = frozenset()
 _INFINITY: Final = float("inf")
+_KNOWN_SIZE_MAX: Final = 256
+"""The longest text or list of values whose region is kept beyond its filter."""
 
 
 def _reads_as_just(numbers: Numbers, texts: TextClass) -> bool:
-    """Whether the class is just the texts that read as a number of this interval."""
+    """Whether the class is just the texts that read as one of these numbers, an interval."""
     return (
         texts.numeric
         and not numbers.holes
         and not texts.numbers.holes
-        and texts.numbers.points is None
+        and texts.numbers.points == numbers.points
         and (texts.numbers.low, texts.numbers.high) == (numbers.low, numbers.high)
         and (texts.low, texts.high) == ("+", ":")
         and not (texts.shapes or texts.unlike or texts.excluded)
@@ -69,8 +70,8 @@ def _reads_as_just(numbers: Numbers, texts: TextClass) -> bool:
 class Region:
     """A set of values.
 
-    `ranged` marks the most frequent shape, an interval of numbers with the texts that read as
-    one of them; `point` the next, a single text. Both are shortcuts, not parts of the set."""
+    `ranged` marks the most frequent shape, one number or an interval of them with the texts that
+    read as one of them; `point` the next, a single text. Both are shortcuts, not parts."""
 
     __slots__ = ("atoms", "high", "low", "numbers", "open_texts", "point", "ranged", "texts")
 
@@ -90,7 +91,7 @@ class Region:
         self.ranged = (
             not atoms
             and not texts
-            and numbers.points is None
+            and (numbers.points is None or len(numbers.points) == 1)
             and open_texts is not None
             and _reads_as_just(numbers, open_texts)
         )
@@ -103,6 +104,17 @@ class Region:
     def has_text(self, text: str) -> bool:
         """Whether a text is in the region."""
         return text in self.texts or (self.open_texts is not None and text in self.open_texts)
+
+    def has_texts(self, texts: frozenset[str]) -> bool:
+        """Whether all of some texts are in the region."""
+        rest = texts - self.texts
+        return not rest or (self.open_texts is not None and self.open_texts.holds_all(rest))
+
+    def has_some_text(self, texts: frozenset[str]) -> bool:
+        """Whether one of some texts is in the region."""
+        if not self.texts.isdisjoint(texts):
+            return True
+        return self.open_texts is not None and self.open_texts.holds_any(texts)
 
 
 NO_REGION: Final = Region()
@@ -170,9 +182,15 @@ def _unlike(shape: Shape) -> Region:
     return Region(_PRESENT_ATOMS, ALL_NUMBERS, single, rest)
 
 
-@functools.lru_cache(maxsize=65536)
 def predicate_region(predicate: Predicate) -> Region:
-    """The values that satisfy a predicate."""
+    """The values that satisfy a predicate; known for a while unless that takes much memory."""
+    operand = predicate.operand
+    if isinstance(operand, str | tuple) and len(operand) > _KNOWN_SIZE_MAX:
+        return _predicate_region(predicate)
+    return _known_region(predicate)
+
+
+def _predicate_region(predicate: Predicate) -> Region:
     op, operand = predicate.op, predicate.operand
     if op is Op.EXISTS:
         return PRESENT
@@ -195,13 +213,16 @@ def predicate_region(predicate: Predicate) -> Region:
         shape = topic_shape(text)
     else:
         glob = text_glob(op, text)
-        only = None if any(len(symbol) > 1 for symbol in glob) else "".join(glob)
+        only = None if has_wildcard(glob) else glob
         shape = glob_shape(glob)
     if only is not None:
         return _unequal((only,)) if negative else _equal((only,))
     if negative:
         return _unlike(shape)
     return _topic(text) if op is Op.TOPIC else _texts(*text_class(shapes=(shape,)))
+
+
+_known_region: Final = functools.lru_cache(maxsize=65536)(_predicate_region)
 
 
 def region_meet(a: Region, b: Region) -> Region:
@@ -216,11 +237,6 @@ def region_meet(a: Region, b: Region) -> Region:
         single, rest = class_meet(a.open_texts, b.open_texts)
         found.update(single)
     return Region(a.atoms & b.atoms, numbers, frozenset(found), rest)
-
-
-def meet_of(predicates: Iterable[Predicate]) -> Region:
-    """The values that satisfy all of some predicates on one attribute."""
-    return functools.reduce(region_meet, map(predicate_region, predicates))
 
 
 def region_within(a: Region, b: Region) -> bool:
@@ -239,7 +255,7 @@ def region_within(a: Region, b: Region) -> bool:
         b.open_texts is None or not class_within(a.open_texts, b.open_texts)
     ):
         return False
-    return all(b.has_text(text) for text in a.texts)
+    return not a.texts or b.has_texts(a.texts)
 
 
 def regions_overlap(a: Region, b: Region) -> bool:
@@ -252,7 +268,7 @@ def regions_overlap(a: Region, b: Region) -> bool:
         return a.has_text(b.point)
     if a.atoms & b.atoms or numbers_overlap(a.numbers, b.numbers):
         return True
-    if any(b.has_text(text) for text in a.texts) or any(a.has_text(text) for text in b.texts):
+    if (a.texts and b.has_some_text(a.texts)) or (b.texts and a.has_some_text(b.texts)):
         return True
     if a.open_texts is None or b.open_texts is None:
         return False
@@ -271,13 +287,38 @@ class ConjunctionRegion:
         )
 
 
-def conjunction_region(conjunction: Conjunction) -> ConjunctionRegion | None:
+class Regions:
+    """Regions while many conjunctions are looked at: what is equal is the same object."""
+
+    __slots__ = ("_meets", "_predicates")
+
+    def __init__(self) -> None:
+        self._predicates: dict[Predicate, Region] = {}
+        self._meets: dict[tuple[Region, Region], Region] = {}
+
+    def of(self, predicate: Predicate) -> Region:
+        found = self._predicates.get(predicate)
+        if found is None:
+            found = self._predicates[predicate] = predicate_region(predicate)
+        return found
+
+    def meet(self, a: Region, b: Region) -> Region:
+        found = self._meets.get((a, b))
+        if found is None:
+            found = self._meets[a, b] = region_meet(a, b)
+        return found
+
+
+def conjunction_region(
+    conjunction: Conjunction, regions: Regions | None = None
+) -> ConjunctionRegion | None:
     """The regions of a conjunction, or None when it is found that no event matches."""
+    of, meet = (predicate_region, region_meet) if regions is None else (regions.of, regions.meet)
     by_attribute: dict[str, Region] = {}
     for predicate in conjunction:
-        region = predicate_region(predicate)
+        region = of(predicate)
         known = by_attribute.get(predicate.attribute)
-        by_attribute[predicate.attribute] = region if known is None else region_meet(known, region)
+        by_attribute[predicate.attribute] = region if known is None else meet(known, region)
     return ConjunctionRegion(by_attribute) if all(by_attribute.values()) else None
 
 
@@ -318,6 +359,7 @@ def filter_regions(filter: Filter) -> tuple[ConjunctionRegion, ...]:
     memory = filter.__dict__
     known = memory.get("regions")
     if known is None:
-        found = (conjunction_region(conjunction) for conjunction in filter.conjunctions)
+        regions = Regions() if len(filter.conjunctions) > 1 else None
+        found = (conjunction_region(conjunction, regions) for conjunction in filter.conjunctions)
         known = memory["regions"] = tuple(region for region in found if region is not None)
     return cast(tuple[ConjunctionRegion, ...], known)

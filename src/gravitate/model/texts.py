@@ -13,6 +13,7 @@ stronger when the class gets smaller. Keep both properties when adding a kind of
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -23,9 +24,11 @@ from gravitate.model.intervals import (
     numbers_meet,
     numbers_overlap,
     numbers_within,
+    points,
 )
 from gravitate.model.patterns import (
     MANY,
+    ONE,
     Glob,
     glob_covers,
     glob_matcher,
@@ -42,7 +45,8 @@ from gravitate.model.topics import (
     topic_matcher,
 )
 
-_NUMBER_CHARACTERS: Final = frozenset("0123456789+-.eE")
+_LAST_CHARACTER: Final = "\U0010ffff"
+_in_no_number: Final = re.compile(f"[^0-9+\\-.eE{ONE}{MANY}]").search
 _NUMBERS_LOW: Final = "+"
 _NUMBERS_HIGH: Final = ":"
 """Texts that read as numbers lie between these: they start with a sign, a point or a digit."""
@@ -53,8 +57,8 @@ class Shape:
     """A pattern texts may have to match: a glob, or a topic filter and the glob it implies."""
 
     __slots__ = (
+        "_matches",
         "glob",
-        "matches",
         "prefix",
         "prefix_end",
         "prefix_only",
@@ -62,30 +66,37 @@ class Shape:
         "topic",
     )
 
-    def __init__(self, glob: Glob, topic: str | None, matches: Callable[[str], bool]) -> None:
+    def __init__(self, glob: Glob, topic: str | None = None) -> None:
         self.glob = glob
         self.topic = topic
-        self.matches = matches
+        self._matches: Callable[[str], bool] | None = None
         self.prefix = literal_prefix(glob)
-        self.prefix_only = topic is None and glob == (*self.prefix, MANY)
+        self.prefix_only = topic is None and glob == self.prefix + MANY
         self.prefix_end = after_prefix(self.prefix)
-        self.spells_no_number = any(s not in _NUMBER_CHARACTERS for s in glob if len(s) == 1)
+        self.spells_no_number = _in_no_number(glob) is not None
+
+    @property
+    def matches(self) -> Callable[[str], bool]:
+        """The test of a text; made when it is asked for, since that takes a while."""
+        if self._matches is None:
+            topic = self.topic
+            self._matches = glob_matcher(self.glob) if topic is None else topic_matcher(topic)
+        return self._matches
 
 
 def after_prefix(prefix: str) -> str | None:
     """The first text after all those that start with `prefix`; None when there is none."""
-    while prefix and prefix[-1] == "\U0010ffff":
-        prefix = prefix[:-1]
+    prefix = prefix.rstrip(_LAST_CHARACTER)
     return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else None
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def glob_shape(glob: Glob) -> Shape:
     """The shape of a LIKE pattern."""
-    return Shape(glob, None, glob_matcher(glob))
+    return Shape(glob)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def topic_shape(pattern: str) -> Shape:
     """The shape of a topic filter."""
     symbols: list[str] = []
@@ -95,8 +106,8 @@ def topic_shape(pattern: str) -> Shape:
             break
         if index:
             symbols.append("/")
-        symbols.extend((MANY,) if level == "+" else level)
-    return Shape(normalised(symbols), pattern, topic_matcher(pattern))
+        symbols.extend(MANY if level == "+" else level)
+    return Shape(normalised("".join(symbols)), pattern)
 
 
 # Normal forms compare the same patterns again and again, at quadratic cost each time.
@@ -182,9 +193,37 @@ class TextClass:
             number = text_number(text)
             if self.numeric if number is None else number not in self.numbers:
                 return False
-        return all(shape.matches(text) for shape in self.shapes) and not any(
-            shape.matches(text) for shape in self.unlike
-        )
+        for shape in self.shapes:
+            if not shape.matches(text):
+                return False
+        for shape in self.unlike:  # noqa: SIM110 - a generator doubles the cost here
+            if shape.matches(text):
+                return False
+        return True
+
+    def holds_all(self, texts: frozenset[str]) -> bool:
+        """Whether all of some texts are in the class: constraint by constraint."""
+        if not self.excluded.isdisjoint(texts) or min(texts) < self.low:
+            return False
+        if self.high is not None and max(texts) >= self.high:
+            return False
+        if self.numeric or self.numbers is not ALL_NUMBERS:
+            numbers, others = _readings(texts)
+            if (self.numeric and others) or not numbers_within(numbers, self.numbers):
+                return False
+        for shape in self.shapes:
+            if not all(map(shape.matches, texts)):
+                return False
+        return not any(any(map(shape.matches, texts)) for shape in self.unlike)
+
+    def holds_any(self, texts: frozenset[str]) -> bool:
+        """Whether one of some texts is in the class."""
+        if self.numeric and not numbers_overlap(_readings(texts)[0], self.numbers):
+            return False
+        found: Iterable[str] = texts
+        for shape in self.shapes:
+            found = filter(shape.matches, found)
+        return any(text in self for text in found)
 
     @property
     def prefix_shape(self) -> Shape:
@@ -197,29 +236,43 @@ class TextClass:
 ALL_TEXTS: Final = TextClass()
 
 
+@functools.lru_cache(maxsize=256)
+def _readings(texts: frozenset[str]) -> tuple[Numbers, bool]:
+    """The numbers that texts read as, and whether one reads as none."""
+    found = [text_number(text) for text in texts]
+    return points(frozenset(number for number in found if number is not None)), None in found
+
+
 def common_prefix(low: str, high: str | None) -> str:
     """The longest text that all texts in [low, high) start with."""
     if high is None:
         return ""
-    size = 0
-    while size < len(low) and size < len(high) and low[size] == high[size]:
-        size += 1
-    # The next character may be common too: [ab, ac) has the prefix ab.
+    size = _shared_size(low, high)
     if size < len(low):
         end = after_prefix(low[: size + 1])
-        longer = size + 1
-        while end is None or high <= end:
-            size = longer
-            if longer == len(low):
-                break
-            longer += 1
-            end = after_prefix(low[:longer])
+        if end is None or high <= end:
+            # The next character is common too: [ab, ac) has the prefix ab. So is what follows it
+            # while nothing greater can stand there.
+            rest = low[size + 1 :]
+            size += 1 + len(rest) - len(rest.lstrip(_LAST_CHARACTER))
     return low[:size]
+
+
+def _shared_size(a: str, b: str) -> int:
+    """How many characters two texts have in common from the start."""
+    same, size = 0, min(len(a), len(b))
+    while same < size:
+        middle = (same + size + 1) // 2
+        if a[same:middle] == b[same:middle]:
+            same = middle
+        else:
+            size = middle - 1
+    return same
 
 
 def _prefix_shape(low: str, high: str | None) -> Shape:
     """What an interval says of its texts as a shape; of a very long prefix just the beginning."""
-    return glob_shape((*common_prefix(low, high)[:_PREFIX_CHARACTERS_MAX], MANY))
+    return glob_shape(common_prefix(low, high)[:_PREFIX_CHARACTERS_MAX] + MANY)
 
 
 def _reads_as_no_number(low: str, high: str | None, shapes: Iterable[Shape]) -> bool:
@@ -227,7 +280,7 @@ def _reads_as_no_number(low: str, high: str | None, shapes: Iterable[Shape]) -> 
         return True
     if any(shape.spells_no_number for shape in shapes):
         return True
-    return any(c not in _NUMBER_CHARACTERS for c in common_prefix(low, high))
+    return _in_no_number(common_prefix(low, high)) is not None
 
 
 def _contradictory(shapes: tuple[Shape, ...], unlike: tuple[Shape, ...], prefix: Shape) -> bool:
@@ -340,20 +393,24 @@ def class_within(a: TextClass, b: TextClass) -> bool:
     if not numbers_within(a.numbers, b.numbers):
         return False
     for shape in b.shapes:
-        if not any(shape_within(other, shape) for other in a.shapes) and not shape_within(
-            a.prefix_shape, shape
-        ):
-            return False
+        for other in a.shapes:
+            if shape_within(other, shape):
+                break
+        else:
+            if not shape_within(a.prefix_shape, shape):
+                return False
     for shape in b.unlike:
-        if not any(shape_within(shape, other) for other in a.unlike) and not _outside(
-            shape, a.low, a.high
-        ):
-            return False
-    return not any(text in a for text in b.excluded)
+        for other in a.unlike:
+            if shape_within(shape, other):
+                break
+        else:
+            if not _outside(shape, a.low, a.high):
+                return False
+    return not b.excluded or not a.holds_any(b.excluded)
 
 
 def _shapes_compatible(a: TextClass, b: TextClass) -> bool:
-    """Whether no shape of one plain class excludes those of the other.
+    """Whether no shape of one class excludes those of the other.
 
     Intervals are known to overlap; their prefixes stand in where a class has no shapes."""
     others = b.shapes or (b.prefix_shape,)
@@ -368,9 +425,11 @@ def classes_overlap(a: TextClass, b: TextClass) -> bool:
     """Whether some text may be in both; never false when one is."""
     if (a.high is not None and b.low >= a.high) or (b.high is not None and a.low >= b.high):
         return False
-    if a.plain and b.plain:
-        return _shapes_compatible(a, b)
-    if a.numeric and b.numeric and not numbers_overlap(a.numbers, b.numbers):
+    if (a.numeric or b.numeric) and not numbers_overlap(a.numbers, b.numbers):
         return False
+    if not _shapes_compatible(a, b):
+        return False
+    if a.plain and b.plain:
+        return True
     single, rest = class_meet(a, b)
     return bool(single) or rest is not None

@@ -60,10 +60,14 @@ def crossings(tree: Tree, wanted: Wanted, home: Ints, elsewhere: Ints) -> tuple[
     return float(total), saved
 
 
-def flows_at(wanted: Wanted, home: Ints, brokers: int) -> Flows:
-    """The same events as flows to the brokers where their audience is."""
+def flows_at(wanted: Wanted, home: Ints, brokers: int) -> tuple[Flows, Longs]:
+    """The same events as flows to the brokers where their audience is, and for every member which
+    of the targets is its own."""
     entry = np.repeat(np.arange(len(wanted)), np.diff(wanted.first))
-    key, sessions = np.unique(entry * brokers + home[wanted.member], return_counts=True)
+    key, own, sessions = np.unique(
+        entry * brokers + home[wanted.member], return_inverse=True, return_counts=True
+    )
     of, target = np.divmod(key, brokers)
     first = np.searchsorted(of, np.arange(len(wanted) + 1))
-    return flows_of(wanted.source, first, target, sessions, wanted.events, wanted.size_bytes)
+    flows = flows_of(wanted.source, first, target, sessions, wanted.events, wanted.size_bytes)
+    return flows, own.astype(np.int64)

@@ -74,6 +74,11 @@ class PeerConnection(asyncio.Protocol):
         return self.incarnation > 0
 
     @property
+    def transport(self) -> asyncio.Transport:
+        assert self._transport is not None, "not connected"
+        return self._transport
+
+    @property
     def queued_bytes(self) -> int:
         """What was sent and has not been taken by the operating system."""
         waiting = sum(map(len, self._held))

@@ -1,14 +1,15 @@
-"""What operators and tools ask a node over HTTP: /status, /metrics, /health, /clients,
-/subscribers, /moves.
+"""What operators and tools ask a node over HTTP: /status, /metrics, /health, and the pages that
+others bring (`move_pages`, `client_pages`).
 
-Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded body of a told
-length. Does not know the node beyond its status; what changes something lies behind `moves`.
+Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded head and a bounded
+body of a told length, so many connections at a time. Does not know the node beyond its status.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +17,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gravitate.broker.links import LinkState
+from gravitate.broker.link import LinkState
+from gravitate.errors import InputError
+from gravitate.serve.descriptors import Doorkeeper, Kind
 from gravitate.serve.status import NodeStatus
 
 REQUEST_BYTES_MAX: Final = 8192
-BODY_BYTES_MAX: Final = 1024 * 1024
+BODY_BYTES_MAX: Final = 64 * 1024
 DISCARD_BYTES_MAX: Final = 16 * 1024 * 1024
 LENGTH_DIGITS_MAX: Final = 18
 REQUEST_TIMEOUT_S: Final = 5.0
@@ -67,38 +70,99 @@ def refusal(status: str, text: str) -> Response:
 
 
 class StatusServer:
-    """A door that lets readers in."""
+    """A door that lets readers in, so many at a time.
 
-    def __init__(self, server: asyncio.Server, answering: set[asyncio.Task[None]]) -> None:
-        self._server = server
-        self._answering = answering
+    When there are more, the one that has been waited for longest gives way: whoever asks at once is
+    answered, however many others keep their connections and do not ask."""
+
+    def __init__(self, page: Pages, doorkeeper: Doorkeeper) -> None:
+        self._page = page
+        self._doorkeeper = doorkeeper
+        self._server: asyncio.Server | None = None
+        self._readers: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._waited_for: dict[asyncio.Task[None], None] = {}
+        """Those that have not finished asking, or send on after they were refused."""
+
+    async def listen(self, host: str, port: int) -> None:
+        self._server = await asyncio.start_server(
+            self._connected, host, port, limit=REQUEST_BYTES_MAX
+        )
 
     async def close(self) -> None:
+        assert self._server is not None, "the door is not open"
         self._server.close()
-        for task in list(self._answering):
+        for task in list(self._readers):
             task.cancel()
         await self._server.wait_closed()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if not self._lets_in(writer):
+            writer.transport.abort()
+            return
+        self._readers[task] = writer
+        self._waited_for[task] = None
+        # Drained is only what the system has taken: it keeps no descriptor for it.
+        writer.transport.set_write_buffer_limits(high=0)
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                request = await _request(reader)
+            self._waited_for.pop(task, None)
+            refused = isinstance(request, Response)
+            response = request if isinstance(request, Response) else await self._page(request)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                head_only = isinstance(request, Request) and request.method == "HEAD"
+                writer.write(response.encoded(with_body=not head_only))
+                await writer.drain()
+                if refused and not writer.is_closing():
+                    # Whoever is still sending when the connection closes may not see the answer.
+                    self._waited_for[task] = None
+                    writer.write_eof()
+                    await _discard(reader, DISCARD_BYTES_MAX)
+        except (TimeoutError, asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
+            # A reader that does not finish asking, or listening, gets nothing more; nor does
+            # anybody when the door closes.
+            writer.transport.abort()
+        finally:
+            self._readers.pop(task, None)
+            self._waited_for.pop(task, None)
+            writer.close()
+
+    def _lets_in(self, writer: asyncio.StreamWriter) -> bool:
+        if not self._doorkeeper.admits(Kind.READER, writer.transport):
+            return False
+        if len(self._readers) < self._doorkeeper.readers_max:
+            return True
+        self._doorkeeper.refuse(Kind.READER, f"{self._doorkeeper.readers_max} are connected")
+        longest = next(iter(self._waited_for), None)
+        if longest is None:
+            return False
+        del self._waited_for[longest]
+        self._readers.pop(longest).transport.abort()
+        return True
 
 
 async def serve_status(
     source: StatusSource,
     host: str,
     port: int,
-    moves: Pages | None = None,
-    clients: Callable[[], list[str]] | None = None,
-    subscribers: Callable[[], list[str]] | None = None,
+    pages: Mapping[str, Pages] = MappingProxyType({}),
+    doorkeeper: Doorkeeper | None = None,
 ) -> StatusServer:
-    """Answer on `host:port` with what `source` says at the time of asking; `moves` has the pages
-    below /moves, `clients` names who is attached as a publisher, `subscribers` who is served."""
+    """Answer on `host:port` with what `source` says at the time of asking; `pages` are more, by
+    their paths; one that ends in a slash has everything below it."""
     registry = CollectorRegistry()
     registry.register(_StatusCollector(source))
-    answering: set[asyncio.Task[None]] = set()
 
     async def page(request: Request) -> Response:
-        if moves is not None and request.path.split("/")[1:2] == ["moves"]:
-            if request.method in ("GET", "HEAD", "POST"):
-                return await moves(request)
-            return refusal("405 Method Not Allowed", "GET, HEAD or POST")
+        above = "/".join(request.path.split("/")[:2]) + "/"
+        more = pages.get(request.path) or pages.get(above)
+        if more is not None:
+            try:
+                return await more(request)
+            except InputError as error:
+                return refusal("400 Bad Request", str(error))
         if request.method not in ("GET", "HEAD"):
             return Response("405 Method Not Allowed", TEXT, b"GET or HEAD\n")
         match request.path:
@@ -108,45 +172,24 @@ async def serve_status(
                 return json_response(source())
             case "/metrics":
                 return Response("200 OK", METRICS, generate_latest(registry))
-            case "/clients" if clients is not None:
-                return json_response(clients())
-            case "/subscribers" if subscribers is not None:
-                return json_response(subscribers())
             case _:
-                known = "/status /metrics /health"
-                known += (" /clients" if clients else "") + (" /moves" if moves else "")
-                known += " /subscribers" if subscribers else ""
+                known = " ".join(["/status", "/metrics", "/health", *pages])
                 return Response("404 Not Found", TEXT, f"known: {known}\n".encode())
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        answering.add(task)
-        task.add_done_callback(answering.discard)
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                request = await _request(reader)
-            response = await page(request) if isinstance(request, Request) else request
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                head_only = isinstance(request, Request) and request.method == "HEAD"
-                writer.write(response.encoded(with_body=not head_only))
-                await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            # A reader that does not finish asking, or listening, gets nothing.
-            pass
-        except asyncio.CancelledError:
-            # The door closes; nobody waits for this task.
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(answer, host, port, limit=REQUEST_BYTES_MAX)
-    return StatusServer(server, answering)
+    server = StatusServer(page, doorkeeper or Doorkeeper("status"))
+    await server.listen(host, port)
+    return server
 
 
 async def _request(reader: asyncio.StreamReader) -> Request | Response:
     """The request, or what is wrong with it."""
-    head = await reader.readuntil(b"\r\n\r\n")
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return refusal(
+            "431 Request Header Fields Too Large",
+            f"more than {REQUEST_BYTES_MAX} bytes before the body",
+        )
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -159,10 +202,8 @@ async def _request(reader: asyncio.StreamReader) -> Request | Response:
     if "transfer-encoding" in told or not (length.isascii() and length.isdigit()):
         return refusal("411 Length Required", "a body needs its length in Content-Length")
     # Python does not convert digits without end, nor does anybody read them in an answer.
-    size = int(length) if len(length) <= LENGTH_DIGITS_MAX else DISCARD_BYTES_MAX
+    size = int(length) if len(length) <= LENGTH_DIGITS_MAX else BODY_BYTES_MAX + 1
     if size > BODY_BYTES_MAX:
-        # Whoever is still sending when the connection closes may not see the answer.
-        await _discard(reader, min(size, DISCARD_BYTES_MAX))
         told_size = length if len(length) <= LENGTH_DIGITS_MAX else f"{length[:6]}..."
         return refusal(
             "413 Content Too Large", f"a body of {told_size} bytes, {BODY_BYTES_MAX} are taken"
@@ -173,7 +214,8 @@ async def _request(reader: asyncio.StreamReader) -> Request | Response:
 
 
 async def _discard(reader: asyncio.StreamReader, size: int) -> None:
-    while size > 0 and (data := await reader.read(min(size, 65536))):
+    """Read on to the end, or so much."""
+    while size > 0 and (data := await reader.read(65536)):
         size -= len(data)
 
 

@@ -31,6 +31,7 @@ from gravitate.broker.messages import (
 )
 from gravitate.errors import PeerError
 from gravitate.serve.connections import HELLO_EXPECTED, PeerConnection
+from gravitate.serve.descriptors import Doorkeeper, Kind
 
 logger = logging.getLogger("gravitate.links")
 
@@ -70,12 +71,14 @@ class PeerLinks:
         neighbours: Mapping[str, Neighbour],
         submit: Callable[[Input], None],
         others: Mapping[str, Neighbour] | None = None,
+        doorkeeper: Doorkeeper | None = None,
     ) -> None:
         self._network = network
         self._broker_id = broker_id
         self._neighbours = dict(neighbours)
         self._known = {**(others or {}), **neighbours}
         self._submit = submit
+        self._doorkeeper = doorkeeper or Doorkeeper(broker_id)
         self._connections: dict[int, PeerConnection] = {}
         self._greeted: dict[str, PeerConnection] = {}
         self._strangers: dict[PeerConnection, asyncio.TimerHandle] = {}
@@ -113,11 +116,28 @@ class PeerLinks:
             link.send(frame)
             self.touched[link] = None
 
-    def flush(self) -> None:
-        """One write per connection that something was sent on."""
+    def flush(self) -> list[tuple[int, Exception]]:
+        """One write per connection that something was sent on; those for which it raised."""
+        failed: list[tuple[int, Exception]] = []
         touched, self.touched = self.touched, {}
         for link in touched:
-            link.flush()
+            try:
+                link.flush()
+            except Exception as error:
+                failed.append((link.number, error))
+        return failed
+
+    def drop(self, connection: int) -> str:
+        """Break a connection on which something went wrong here, and tell the broker; whose it was,
+        empty when it has gone already."""
+        link = self._forget(connection)
+        if link is None:
+            return ""
+        self.touched.pop(link, None)
+        self._closing.add(link)
+        link.abort()
+        self._submit(LinkClosed(link.peer, connection))
+        return link.peer
 
     def close(self, connection: int, reason: str) -> None:
         """The broker gives the connection up; it is told nothing more of it."""
@@ -202,10 +222,23 @@ class PeerLinks:
     def connected(self, connection: PeerConnection) -> None:
         if connection.dialled:
             self._admit(connection)
+        elif not self._doorkeeper.admits(Kind.PEER, connection.transport):
+            connection.abort()
         else:
+            if len(self._strangers) >= self._doorkeeper.strangers_max:
+                self._make_room()
             self._strangers[connection] = self._loop.call_later(
                 HELLO_TIMEOUT_S, self._silent, connection
             )
+
+    def _make_room(self) -> None:
+        """Who has been silent longest goes: brokers say at once who they are."""
+        longest = next(iter(self._strangers))
+        self._strangers.pop(longest).cancel()
+        longest.abort()
+        self._doorkeeper.refuse(
+            Kind.PEER, f"{self._doorkeeper.strangers_max} are connected and say nothing"
+        )
 
     def _silent(self, connection: PeerConnection) -> None:
         connection.fail(PeerError(HELLO_EXPECTED, f"nothing said for {HELLO_TIMEOUT_S:g} s"))

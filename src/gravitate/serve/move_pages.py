@@ -1,33 +1,54 @@
 """The HTTP pages for moves: ask for one, see how it went, list them all.
 
     POST /moves          one move as JSON; 200 when it has ended, 202 while it is under way
-    GET  /moves          what this broker knows of its moves: `MoveList`
+    GET  /moves          what this broker knows of its moves, a page of them: `MoveList`
     GET  /moves/ID       one of them: `MoveRecord`
 
-`?wait_s=SECONDS` says how long POST and GET /moves/ID may wait for the end of the move. A move
+`?wait_s=SECONDS` says how long POST and GET /moves/ID may wait for the end of the move. The first
+page has the latest moves, at most `?limit=`, and names the one with those before them. A move
 that is asked for again is not carried out twice. What is wrong with a move that cannot be meant
 (JSON, names, a path that is none) is told here; what the broker objects to is the move's outcome.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from gravitate.broker.inputs import Input, MoveRequested
 from gravitate.config.network import Network
+from gravitate.errors import InputError
 from gravitate.model.decoding import decode_json
 from gravitate.model.moves import ClientMove, Move, client_of
 from gravitate.overlay import tree
 from gravitate.serve.http import JSON, Request, Response, json_response, refusal
-from gravitate.serve.moves import MoveRecord, MoveRegister
+from gravitate.serve.moves import (
+    UNDER_WAY_BYTES_MAX,
+    MoveRecord,
+    MoveRegister,
+    Position,
+    encoded_size,
+)
+from gravitate.serve.paging import page_of, page_size, parameters
 
 WAIT_S: Final = 40.0
 """How long the end of a move is waited for unless the asker says; longer than any may take."""
 WAIT_S_MAX: Final = 120.0
+MOVES_TOLD: Final = 100
+MOVES_TOLD_MAX: Final = 1000
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """A `MoveList` whose records are encoded."""
+
+    broker: str
+    under_way: list[msgspec.Raw]
+    ended: list[msgspec.Raw]
+    next: str | None
 
 
 class MovePages:
@@ -54,22 +75,37 @@ class MovePages:
 
     async def answer(self, request: Request) -> Response:
         """For a request whose path begins with /moves."""
-        wait_s = _wait_s(request)
-        if isinstance(wait_s, Response):
-            return wait_s
+        if request.method not in ("GET", "HEAD", "POST"):
+            return refusal("405 Method Not Allowed", "GET, HEAD or POST")
         _, _, id = request.path.removeprefix("/").partition("/")
         if request.method == "POST":
             if id:
                 return refusal("404 Not Found", "POST /moves")
-            return await self._post(request, wait_s)
+            return await self._post(request, _wait_s(request, WAIT_S))
         if not id:
-            return json_response(self._register.list())
-        record = await self._register.ended(unquote(id), wait_s)
+            return self._list(request)
+        record = await self._register.ended(unquote(id), _wait_s(request, 0.0))
         if record is None:
             return refusal(
                 "404 Not Found", f"{self._broker_id} knows no move {unquote(id)!r} (any more)"
             )
         return json_response(record)
+
+    def _list(self, request: Request) -> Response:
+        asked = parameters(request.query, "limit", "before")
+        limit = page_size(asked, MOVES_TOLD, MOVES_TOLD_MAX)
+        known = self._register.backwards(_before(asked.get("before")))
+        told, more = page_of(known, lambda entry: len(entry[1]), limit)
+        following = f"/moves?limit={limit}&before={_spelled(told[-1][0])}" if more else None
+        told.reverse()
+        return json_response(
+            _Page(
+                self._broker_id,
+                [encoded for position, encoded in told if position.under_way],
+                [encoded for position, encoded in told if not position.under_way],
+                following,
+            )
+        )
 
     async def _post(self, request: Request, wait_s: float) -> Response:
         if request.content_type != JSON:
@@ -89,7 +125,13 @@ class MovePages:
             objection = self._objection(move)
             if objection:
                 return refusal("400 Bad Request", objection)
-            self._register.requested(move, self._now())
+            if not self._register.requested(move, self._now()):
+                return refusal(
+                    "429 Too Many Requests",
+                    f"a move of {encoded_size(move)} bytes beside "
+                    f"{self._register.bytes_under_way} under way, {UNDER_WAY_BYTES_MAX} are taken: "
+                    "ask again when some have ended",
+                )
             self._submit(MoveRequested(move))
         elif known.move != move:
             return refusal("409 Conflict", f"another move has the id {move.id!r}: give it its own")
@@ -132,21 +174,28 @@ def _told(record: MoveRecord) -> Response:
     return json_response(record, "202 Accepted" if record.outcome is None else "200 OK")
 
 
-def _wait_s(request: Request) -> float | Response:
-    """How long the asker waits: by default to the end of a move it asks for, else not at all."""
-    asked = parse_qs(request.query, keep_blank_values=True)
-    unknown = sorted(asked.keys() - {"wait_s"})
-    if unknown:
-        return refusal("400 Bad Request", f"parameter {unknown[0]!r} is not known: wait_s is")
-    if "wait_s" not in asked:
-        return WAIT_S if request.method == "POST" else 0.0
-    text = asked["wait_s"][-1]
+def _wait_s(request: Request, default: float) -> float:
+    """How long the asker waits for the end of a move."""
+    text = parameters(request.query, "wait_s").get("wait_s")
+    if text is None:
+        return default
     try:
         wait_s = float(text)
     except ValueError:
         wait_s = -1.0
     if not 0.0 <= wait_s <= WAIT_S_MAX:
-        return refusal(
-            "400 Bad Request", f"wait_s is {text!r}, expected seconds from 0 to {WAIT_S_MAX:g}"
-        )
+        raise InputError(f"wait_s is {text!r}, expected seconds from 0 to {WAIT_S_MAX:g}")
     return wait_s
+
+
+def _spelled(position: Position) -> str:
+    return f"{'u' if position.under_way else ''}{position.number}"
+
+
+def _before(text: str | None) -> Position | None:
+    if text is None:
+        return None
+    spelled = re.fullmatch(r"(u?)([0-9]{1,18})", text)
+    if spelled is None:
+        raise InputError(f"before is {text!r}, expected what `next` of a page has")
+    return Position(bool(spelled[1]), int(spelled[2]))

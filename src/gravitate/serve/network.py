@@ -7,7 +7,7 @@ Does not know processes (`processes` runs nodes in several) nor what clients do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 import msgspec
@@ -18,10 +18,11 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.config.distances import distances_ms
 from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
+from gravitate.serve.client_pages import client_pages
 from gravitate.serve.http import serve_status
 from gravitate.serve.links import Neighbour
 from gravitate.serve.move_pages import MovePages
-from gravitate.serve.mqtt import serve_mqtt
+from gravitate.serve.mqtt import DoorOptions, serve_mqtt
 from gravitate.serve.node import Node
 from gravitate.serve.ports import free_ports
 
@@ -29,8 +30,16 @@ ObserverFactory = Callable[[str], Iterable[Observer]]
 """The observers of the broker with this id."""
 
 
+CounterSource = Callable[[], Mapping[str, int]]
+"""What a status tells beside what the node counts itself."""
+
+
 def no_observers(broker_id: str) -> Iterable[Observer]:
     return ()
+
+
+def no_counters() -> Mapping[str, int]:
+    return {}
 
 
 def broker_spec(network: Network, broker_id: str) -> BrokerSpec:
@@ -88,11 +97,12 @@ async def start_node(
     *,
     emulate_latency: bool = False,
     observers: Iterable[Observer] = (),
+    counters: CounterSource = no_counters,
     options: BrokerOptions | None = None,
 ) -> Node:
     """One broker of the network with every door its address names."""
     spec = broker_spec(network, broker_id)
-    options = msgspec.structs.replace(options or BrokerOptions(), network=network.name)
+    options = msgspec.structs.replace(options or network.options, network=network.name)
     neighbours = neighbours_of(network, broker_id, emulate_latency)
     mqtt_addresses = {
         spec.id: (spec.address.host, spec.address.mqtt)
@@ -110,16 +120,22 @@ async def start_node(
         others=others_of(network, broker_id, emulate_latency),
         mechanisms=mechanisms(network.mechanisms),
     )
+    node.counted.append(counters)
     address = spec.address
     try:
         if address.peer:
             await node.links.listen(address.host, address.peer)
         if address.mqtt:
-            node.doors.append(
-                await serve_mqtt(
-                    node, address.host, address.mqtt, payload_fields=spec.payload_fields
-                )
+            door = await serve_mqtt(
+                node,
+                address.host,
+                address.mqtt,
+                payload_fields=spec.payload_fields,
+                doorkeeper=node.doorkeeper,
+                options=DoorOptions(**msgspec.structs.asdict(spec.mqtt)),
             )
+            node.doors.append(door)
+            node.counted.append(door.counters)
         if address.http:
             moves = MovePages(
                 network, broker_id, node.moves, node.submit, node.now, node.reconnects
@@ -129,9 +145,13 @@ async def start_node(
                     node.status,
                     address.host,
                     address.http,
-                    moves.answer,
-                    node.attached,
-                    node.served,
+                    {
+                        "/moves": moves.answer,
+                        "/moves/": moves.answer,
+                        "/clients": client_pages(broker_id, node.attached),
+                        "/subscribers": client_pages(broker_id, node.served),
+                    },
+                    node.doorkeeper,
                 )
             )
     except OSError as error:
@@ -186,6 +206,7 @@ async def up(
     brokers: Sequence[str] | None = None,
     emulate_latency: bool = False,
     observers: ObserverFactory = no_observers,
+    counters: CounterSource = no_counters,
     options: BrokerOptions | None = None,
 ) -> LiveNetwork:
     """Start the brokers of the network here, or those named."""
@@ -197,6 +218,7 @@ async def up(
                 broker_id,
                 emulate_latency=emulate_latency,
                 observers=observers(broker_id),
+                counters=counters,
                 options=options,
             )
     except BaseException:

@@ -1,14 +1,15 @@
 """One broker on sockets: the driver of a broker core.
 
-Owns the clock, the batching of inputs and the carrying out of effects. Everything
+Owns the clock and the batching of inputs; `interpreter` carries out the effects. Everything
 submitted during one iteration of the event loop is handed to the core together, the first read
 after a quiet moment excepted (`hurry`); what comes back is buffered per connection and written
 once. Does not know frames (`links` moves them) nor MQTT (the front door attaches its connections
 here).
 
 Invariants: the core is entered from one place, `_run`, and never from within itself; effects are
-carried out in the order given; an effect for a client that has gone is dropped. When the core
-raises, its state can no longer be trusted: the node closes and `failure` says why.
+carried out in the order given; an effect for a client that has gone is dropped. What goes wrong for
+one client, link or watcher is contained there. When the core itself raises, its state can no longer
+be trusted: the node closes and `failure` says why.
 """
 
 from __future__ import annotations
@@ -16,38 +17,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
 from gravitate.broker.effects import (
-    MOVED,
     TAKEN_OVER,
-    Accept,
-    AdvertisementSettled,
-    Attached,
-    CloseLink,
-    CloseSession,
-    Deliver,
-    Effect,
-    HoldReading,
-    OpenLink,
-    Persist,
-    PingBrokers,
-    Redirect,
-    Send,
-    SetTimer,
-    Stopped,
-    SubscriptionSettled,
-    Warn,
 )
-from gravitate.broker.inputs import Input, Persisted, StopRequested, TimerFired
-from gravitate.broker.links import Link
+from gravitate.broker.inputs import FrameReceived, Input, StopRequested, TimerFired
+from gravitate.broker.link import Link
 from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.messages import Data
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
-from gravitate.model.events import Batch
 from gravitate.model.moves import ClientMove, ReassignSubscriber
+from gravitate.serve.descriptors import Doorkeeper
+from gravitate.serve.failures import Failures
+from gravitate.serve.interpreter import ClientConnection, Interpreter
 from gravitate.serve.links import Neighbour, PeerLinks
 from gravitate.serve.moves import MoveRegister
 from gravitate.serve.status import LinkStatus, NodeStatus
@@ -55,46 +41,11 @@ from gravitate.serve.timers import Timers
 
 logger = logging.getLogger("gravitate.node")
 
+FEW_INPUTS: Final = 20
+MESSAGES_A_TURN: Final = 512
+"""What is handled before the event loop turns again: so much takes some ten milliseconds."""
 STOP_MARGIN_S: Final = 2.0
 """How much longer than the core's own bound an orderly stop is waited for."""
-
-
-class ClientConnection(Protocol):
-    """Where the effects of a session go. All but `flush` and `close` only buffer."""
-
-    def deliver(self, batch: Batch, qos: int, sequence: int) -> None: ...
-
-    def accept(self, count: int) -> None: ...
-
-    def subscription_settled(self, name: str) -> None: ...
-
-    def advertisement_settled(self, name: str) -> None: ...
-
-    def hold_reading(self, hold: bool) -> None: ...
-
-    def redirect(self, target: str, host: str, port: int) -> None:
-        """The client is expected at broker `target`, which takes clients at this address."""
-        ...
-
-    def stay(self) -> None:
-        """The client is to go on here after all."""
-        ...
-
-    def ping(self, brokers: Mapping[str, tuple[str, int]], token: int) -> None:
-        """The client is to measure how far brokers are that take clients at these addresses."""
-        ...
-
-    def attached(self) -> None: ...
-
-    def moved(self, target: str, host: str, port: int) -> None:
-        """The session has ended; the client is expected at broker `target`."""
-        ...
-
-    def close(self, reason: str) -> None: ...
-
-    def flush(self) -> None:
-        """Once per connection touched, after all effects of a batch."""
-        ...
 
 
 class Door(Protocol):
@@ -126,7 +77,6 @@ class Node:
         self.broker_id = broker_id
         self.options = options or BrokerOptions()
         self.incarnation = incarnation or microseconds_now()
-        self._mqtt_addresses = dict(mqtt_addresses or {})
         self.broker = Broker(
             broker_id,
             self.incarnation,
@@ -137,12 +87,21 @@ class Node:
             routing=routing,
             forwarding=forwarding,
             others=[peer for peer, other in (others or {}).items() if other.possible],
+            detached=self._watcher_failed,
         )
         self.moves = MoveRegister(broker_id)
         self.broker.watch_moves(self.moves.stepped)
-        self.links = PeerLinks(self.options.network, broker_id, neighbours, self.submit, others)
+        self.doorkeeper = Doorkeeper(broker_id, 1 + len(neighbours) + len(others or ()))
+        self.links = PeerLinks(
+            self.options.network, broker_id, neighbours, self.submit, others, self.doorkeeper
+        )
         self.doors: list[Door] = []
         self.failure: BaseException | None = None
+        """What ended it, if the core broke."""
+        self.counted: list[Callable[[], Mapping[str, int]]] = []
+        """Who counts something beside this one; it is told with the status."""
+        self.detached: list[str] = []
+        """Mechanisms and observers that raised."""
         self.inputs_handled = 0
         self.batches_handled = 0
         self._started_at_s = time.monotonic()
@@ -154,9 +113,16 @@ class Node:
         self._hurried_at = 0.0
         self._running = False
         self._ended = False
-        self._clients: dict[str, ClientConnection] = {}
         self._detached: set[str] = set()
         self._timers = Timers(self.now, lambda key: self.submit(TimerFired(key)))
+        self._interpreter = Interpreter(
+            broker_id,
+            self.links,
+            self._timers,
+            dict(mqtt_addresses or {}),
+            self.submit,
+            self._has_stopped,
+        )
         self._last_incarnation = 0
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
@@ -167,7 +133,7 @@ class Node:
 
     def start(self) -> None:
         """Bring the core to life; links are dialled from here on."""
-        self._carry_out(self.broker.start(self.now()))
+        self._interpreter.carry_out(self.broker.start(self.now()))
 
     async def stop(self) -> None:
         """Stop in order: sessions are closed, links emptied, then every socket closed."""
@@ -188,8 +154,7 @@ class Node:
         for door in doors:
             await door.close()
         await self.links.shutdown()
-        if not self._stopped.done():
-            self._stopped.set_result(None)
+        self._has_stopped()
 
     async def wait(self) -> None:
         """Until the node has stopped; raises what made it fail."""
@@ -219,20 +184,20 @@ class Node:
         """Effects of `session` go to `connection` from now on.
 
         A connection that had the session before gets what it is still owed, then is closed."""
-        former = self._clients.get(session)
+        former = self._interpreter.clients.get(session)
         if former is not None and former is not connection:
-            self._run()
+            self._run_all()
             former.close(TAKEN_OVER)
             former.flush()
         elif session in self._detached:
             # What is queued belongs to the connection that has gone: its answers go nowhere.
-            self._run()
-        self._clients[session] = connection
+            self._run_all()
+        self._interpreter.clients[session] = connection
 
     def detach(self, session: str, connection: ClientConnection) -> None:
         """No more effects of `session` go to `connection`; nothing if another has it by now."""
-        if self._clients.get(session) is connection:
-            del self._clients[session]
+        if self._interpreter.clients.get(session) is connection:
+            del self._interpreter.clients[session]
             self._detached.add(session)
 
     def next_incarnation(self) -> int:
@@ -241,21 +206,28 @@ class Node:
         return self._last_incarnation
 
     @property
+    def failures(self) -> Failures:
+        """What was contained."""
+        return self._interpreter.failures
+
+    @property
     def sessions(self) -> int:
-        return len(self._clients)
+        return len(self._interpreter.clients)
 
-    def attached(self) -> list[str]:
-        """The ids of all clients that are attached to this broker, wherever they are connected."""
-        sessions = self.broker.clients.sessions.values()
-        here = {session.id for session in sessions if session.tether is None}
-        return sorted(here | {publisher.id for publisher in self.broker.tethered})
+    def attached(self) -> Iterator[str]:
+        """The ids of all clients that are attached to this broker, wherever they are connected; in
+        any order, some perhaps twice. Clients may come and go while it is read."""
+        for session in [*self.broker.clients.sessions.values()]:
+            if session.tether is None:
+                yield session.id
+        yield from [publisher.id for publisher in self.broker.tethered]
 
-    def served(self) -> list[str]:
-        """The ids of all clients that this broker serves as subscribers, wherever they are
-        connected."""
-        sessions = self.broker.clients.sessions.values()
-        here = {session.id for session in sessions if session.subscriber_tether is None}
-        return sorted(here | {one.id for one in self.broker.subscribers.tethered})
+    def served(self) -> Iterator[str]:
+        """The same of all clients that this broker serves as subscribers."""
+        for session in [*self.broker.clients.sessions.values()]:
+            if session.subscriber_tether is None:
+                yield session.id
+        yield from [one.id for one in self.broker.subscribers.tethered]
 
     def reconnects(self, move: ClientMove) -> bool:
         """Whether the client of a move would connect elsewhere itself."""
@@ -280,6 +252,7 @@ class Node:
             uptime_s=time.monotonic() - self._started_at_s,
             sessions=len(broker.clients.sessions),
             links=[self._link_status(link) for link in broker.links],
+            detached=list(self.detached),
             tables={
                 "subscriptions": len(broker.router.entries()),
                 "advertisements": len(broker.router.advertisements()),
@@ -292,6 +265,10 @@ class Node:
                 "inputs_handled": self.inputs_handled,
                 "batches_handled": self.batches_handled,
                 "peers_refused": sum(self.links.offences.values()),
+                "publishers_forgotten": broker.lives.forgotten,
+                **{f"{kind}_failed": count for kind, count in self.failures.counts.items()},
+                "connections_refused": self.doorkeeper.refused,
+                **{name: count for source in self.counted for name, count in source().items()},
             },
         )
 
@@ -301,7 +278,7 @@ class Node:
             peer=link.peer,
             state=link.state.value,
             rtt_ms=1000 * link.rtt_s,
-            queue_events=link.queued_events,
+            queue_events=link.queued.events,
             queue_bytes=connection.queued_bytes if connection else 0,
             bytes_in=connection.bytes_in if connection else 0,
             bytes_out=connection.bytes_out if connection else 0,
@@ -309,10 +286,17 @@ class Node:
 
     # --- the core -------------------------------------------------------------------------------
 
+    def _run_all(self) -> None:
+        while self._inputs and not self._ended:
+            self._run()
+
     def _run(self) -> None:
         self._scheduled = False
         inputs, self._inputs = self._inputs, []
-        self._detached.clear()
+        if len(inputs) > FEW_INPUTS:
+            inputs = self._portion(inputs)
+        if not self._inputs:
+            self._detached.clear()
         if not inputs or self._ended or self.broker.stopped:
             return
         assert not self._running, "the core was entered from within itself"
@@ -321,104 +305,44 @@ class Node:
             effects = self.broker.handle(inputs, self.now())
             self.inputs_handled += len(inputs)
             self.batches_handled += 1
-            self._carry_out(effects, at_once=len(inputs) == 1)
+            self._interpreter.carry_out(effects, at_once=len(inputs) == 1)
         except Exception as error:
             self._fail(error)
         finally:
             self._running = False
 
+    def _portion(self, inputs: list[Input]) -> list[Input]:
+        """The first of many inputs; the rest has the next turn, so that others have theirs."""
+        messages = 0
+        for index, input in enumerate(inputs):
+            if type(input) is FrameReceived and type(input.frame) is Data:
+                messages += len(input.frame.messages)
+            else:
+                messages += 1
+            if messages > MESSAGES_A_TURN and index:
+                self._inputs = inputs[index:]
+                self._scheduled = True
+                self._loop.call_soon(self._run)
+                return inputs[:index]
+        return inputs
+
+    def client_failed(self, client: ClientConnection, error: Exception) -> None:
+        """Something raised while a client was served that is no fault of it: it is closed."""
+        self._interpreter.client_failed(client, error)
+
+    def _watcher_failed(self, name: str, error: Exception) -> None:
+        """A mechanism or an observer raised; the broker has let go of it."""
+        self.failures.note("watchers", name, error)
+        self.detached.append(name)
+
+    def _has_stopped(self) -> None:
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+
     def _fail(self, error: Exception) -> None:
-        logger.critical("broker %s failed and closes", self.broker_id, exc_info=error)
+        logger.critical(
+            "broker %s failed and closes: its core is broken", self.broker_id, exc_info=error
+        )
         self.failure = error
         self._ended = True
         self._closing = self._loop.create_task(self.close())
-
-    def _carry_out(self, effects: Sequence[Effect], at_once: bool = False) -> None:
-        """Buffer what effects bring for each connection and write it, links first.
-
-        What follows from a single input brings a client hardly ever more than one thing, so it
-        may be written as it comes: the first of many clients need not wait for the last."""
-        clients = self._clients
-        if at_once and effects and type(effects[-1]) is Send:
-            at_once = False
-        touched: dict[ClientConnection, None] = {}
-        for effect in effects:
-            # The most frequent first.
-            match effect:
-                case Deliver():
-                    client = clients.get(effect.session)
-                    if client is not None:
-                        client.deliver(effect.batch, effect.qos, effect.sequence)
-                        if at_once:
-                            client.flush()
-                        else:
-                            touched[client] = None
-                case Accept():
-                    client = clients.get(effect.session)
-                    if client is not None:
-                        client.accept(effect.count)
-                        touched[client] = None
-                case Send():
-                    self.links.send(effect.connection, effect.frame)
-                case SetTimer():
-                    self._timers.set(effect.key, effect.at)
-                case OpenLink():
-                    self.links.open(effect.peer)
-                case CloseLink():
-                    self.links.close(effect.connection, effect.reason)
-                case Persist():
-                    # Without a journal nothing is more stable than memory.
-                    self.submit(Persisted(effect.token))
-                case Warn():
-                    logger.warning("%s, from %s: %s", self.broker_id, effect.origin, effect.text)
-                case Stopped():
-                    if not self._stopped.done():
-                        self._stopped.set_result(None)
-                case _:
-                    client = clients.get(effect.session)
-                    if client is not None:
-                        self._tell(client, effect)
-                        touched[client] = None
-        if self.links.touched:
-            self.links.flush()
-        for client in touched:
-            client.flush()
-
-    def _tell(
-        self,
-        client: ClientConnection,
-        effect: SubscriptionSettled
-        | AdvertisementSettled
-        | HoldReading
-        | Redirect
-        | PingBrokers
-        | Attached
-        | CloseSession,
-    ) -> None:
-        match effect:
-            case SubscriptionSettled():
-                client.subscription_settled(effect.name)
-            case AdvertisementSettled():
-                client.advertisement_settled(effect.name)
-            case HoldReading():
-                client.hold_reading(effect.hold)
-            case Attached():
-                client.attached()
-            case PingBrokers():
-                known = self._mqtt_addresses
-                client.ping({id: known[id] for id in effect.brokers if id in known}, effect.token)
-            case Redirect(target=target) if target == self.broker_id:
-                client.stay()
-            case Redirect(target=target):
-                if target in self._mqtt_addresses:
-                    client.redirect(target, *self._mqtt_addresses[target])
-                else:
-                    # It is not told, does not pause, and stays.
-                    logger.warning("%s knows no MQTT address of %s", self.broker_id, target)
-            case CloseSession(reason=reason) if (
-                reason == MOVED and effect.target in self._mqtt_addresses
-            ):
-                client.moved(effect.target, *self._mqtt_addresses[effect.target])
-            case CloseSession(reason=reason) if reason != TAKEN_OVER:
-                # The connection that was taken over was told when the new one was attached.
-                client.close(reason)

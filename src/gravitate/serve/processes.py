@@ -30,6 +30,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import Network
 from gravitate.errors import GravitateError, InputError
 from gravitate.serve.network import up
+from gravitate.serve.trace_queue import CLOSE_S_MAX
 from gravitate.serve.traces import TraceSettings, TraceSink
 from gravitate.serve.warm import warm_up
 
@@ -85,13 +86,14 @@ async def _serve(
         # Nothing is ever sent to a child: its lifeline reads only when the parent has gone.
         loop.add_reader(lifeline.fileno(), stop.set)
     warm_up()
-    _quieten_collector()
+    quieten_collector()
     with TraceSink(settings.traces, network, brokers) as sink:
         live = await up(
             network,
             brokers=brokers,
             emulate_latency=settings.emulate_latency,
             observers=sink.observers,
+            counters=sink.counters,
             options=settings.options,
         )
         async with live:
@@ -106,7 +108,7 @@ async def _serve(
     return 1 if failed else 0
 
 
-def _quieten_collector() -> None:
+def quieten_collector() -> None:
     """Batches die by reference counting; looking for cycles among them is wasted time."""
     gc.collect()
     gc.freeze()
@@ -183,7 +185,9 @@ class Supervisor:
         """Stop every broker in order, by force where that takes too long; exit statuses."""
         for process in self.processes.values():
             process.terminate()
-        deadline = time.monotonic() + self.settings.options.stop_s_max + STOP_MARGIN_S
+        writing_s = 0.0 if self.settings.traces is None else CLOSE_S_MAX
+        stopping_s = self.settings.options.stop_s_max + writing_s + STOP_MARGIN_S
+        deadline = time.monotonic() + stopping_s
         statuses = {}
         for broker_id, process in self.processes.items():
             process.join(max(0.0, deadline - time.monotonic()))

@@ -266,9 +266,6 @@ class Stage:
                 for one, other in (fault.between, fault.between[::-1]):
                     self.live.nodes[one].links.delay(other, 0.0)
 
-    def _measured_s(self) -> float:
-        return self.elapsed_s - self.audience.measured_from_s
-
     def result(self) -> LiveResult:
         """What the run amounts to so far."""
         audience, script = self.audience, self.script
@@ -285,7 +282,7 @@ class Stage:
             elapsed_s=self.elapsed_s,
             delay_ms_p50=audience.percentile_ms(0.50),
             delay_ms_p99=audience.percentile_ms(0.99),
-            metrics=self.measured.summary(brokers, self._measured_s()) if self.live else None,
+            metrics=self.measured.summary(brokers) if self.live else None,
             moves=len(self.moves.done),
             deliveries=frozenset(audience.received),
         )
@@ -341,6 +338,7 @@ async def _network_of(
             network,
             emulate_latency=settings.emulate_latency,
             observers=observers,
+            counters=sink.counters,
             options=settings.options,
         ) as live:
             stage.live = live

@@ -33,3 +33,5 @@ class NodeStatus(msgspec.Struct, frozen=True):
     links: list[LinkStatus]
     tables: dict[str, int]
     counters: dict[str, int]
+    detached: list[str] = []
+    """Mechanisms and observers that raised, and are let go of."""

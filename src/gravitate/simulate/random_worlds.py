@@ -33,8 +33,10 @@ from gravitate.model.events import Event
 from gravitate.overlay import shapes
 from gravitate.overlay.tree import neighbours
 from gravitate.simulate import random_clients as draw
+from gravitate.simulate.checkers.bounds import exceeded
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
+from gravitate.simulate.checkers.leaks import left_behind
 from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.oracle import ScanOracle
 from gravitate.simulate.checkers.rest import departing, unfinished
@@ -51,6 +53,10 @@ from gravitate.trace.metrics import MovesSeen
 
 PHASES = 4
 PHASE_S = 4.0
+LOOK_EVERY_S = 0.25
+"""Between looks at the bounds, while something is going on."""
+LEASES_S = 2 * LEASE_S
+"""After this long nobody is waited for any more who has left."""
 
 MECHANISMS: tuple[dict[str, dict[str, Any]], ...] = (
     {
@@ -89,6 +95,16 @@ MEASURING: tuple[dict[str, dict[str, Any]], ...] = (
     {"grape": {**MECHANISMS[1]["grape"], "pings": True}},
 )
 """The same where publishers measure their way to candidates."""
+
+
+SMALL_BYTES: dict[str, int] = {
+    "session_queue_bytes_max": 600,
+    "session_window_bytes_max": 150,
+    "link_queue_bytes_max": 500,
+    "link_control_bytes_max": 3_000,
+    "hold_bytes_max": 200,
+}
+"""Bounds in bytes that are reached at once, each in some worlds; an event has about 60."""
 
 
 class WorldOutcome(msgspec.Struct, frozen=True):
@@ -159,12 +175,14 @@ class RandomWorld:
         self._migrations = RandomMigrations(seed, self.world, self._near)
         self.faults = 0
         self._names = 0
+        self._active = True
         self.clients = [self._client(number) for number in range(generator.randint(4, 24))]
         self._migrations.clients = self.clients
 
     def run(self) -> WorldOutcome:
         world = self.world
         world.start()
+        self._look(None)
         for phase in range(PHASES):
             self._act(faults=self._with_faults and phase < PHASES - 1)
             world.run(world.now + PHASE_S)
@@ -176,7 +194,9 @@ class RandomWorld:
                 settle(world)
             self._check()
             if self.violations:
-                break
+                return self.outcome()
+        self._active = False
+        self._leave()
         return self.outcome()
 
     def outcome(self) -> WorldOutcome:
@@ -340,7 +360,25 @@ class RandomWorld:
         for broker in self.network.brokers:
             start_when_down(world, broker.id)
 
-    # What must hold when all is quiet
+    # What must hold
+
+    def _look(self, _: None) -> None:
+        """Look at the bounds, again and again while something is going on."""
+        for sentence in exceeded(self.world, self._options):
+            self.violations.add("bound", self.world.now, sentence)
+        if self._active:
+            self.world.scheduler.after(LOOK_EVERY_S, self._look, None)
+
+    def _leave(self) -> None:
+        """All clients leave for good; nothing of them may stay."""
+        world = self.world
+        for client in self.clients:
+            client.disconnect()
+        settle(world)
+        world.run(world.now + LEASES_S)
+        settle(world)
+        for sentence in left_behind(world):
+            self.violations.add("leak", world.now, sentence)
 
     def _check(self) -> None:
         world, violations = self.world, self.violations
@@ -376,7 +414,7 @@ def _network(generator: random.Random) -> Network:
 
 def _options(generator: random.Random) -> BrokerOptions:
     rare = random.Random(generator.getrandbits(64))
-    return BrokerOptions(
+    options = BrokerOptions(
         heartbeat_s=0.4 if rare.random() < 0.2 else 0.0,
         session_queue_events_max=5 if rare.random() < 0.15 else 100_000,
         durable=rare.random() < 0.2,
@@ -389,6 +427,9 @@ def _options(generator: random.Random) -> BrokerOptions:
         hold_events_max=generator.choice((1000, 3)),
         stop_s_max=0.0,
     )
+    small = {name: size for name, size in SMALL_BYTES.items() if rare.random() < 0.15}
+    portion = 1 if rare.random() < 0.2 else 256
+    return msgspec.structs.replace(options, portion_max=portion, **small)
 
 
 def _service(generator: random.Random) -> ServiceModel | None:

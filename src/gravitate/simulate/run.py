@@ -52,6 +52,9 @@ class RunResult(Outcome, frozen=True, kw_only=True):
 
     violations: tuple[str, ...]
     steps: int
+    started_at_s: float
+    """When the times of the script began to count, on the clock of the world and of its traces:
+    everybody has connected and all has settled by then."""
     simulated_s: float
     metrics: Summary
     deliveries: frozenset[Delivery]
@@ -94,14 +97,17 @@ def run_scenario(
     service: ServiceModel | None = None,
     checks: bool = True,
     progress: Progress | None = None,
+    started: Callable[[float], None] = lambda at_s: None,
 ) -> RunResult:
-    """Execute `script` on a virtual clock; deterministic.
+    """Execute `script` on a virtual clock; deterministic. `started` is told when the times of the
+    script begin to count.
 
     Missing deliveries are judged against a run without faults; a script that disconnects
     subscribers or restarts their brokers may miss what was published meanwhile, and then only
     the checkers' violations count."""
     if options is None:
-        options = MEASURING if script.network.mechanisms else SIMULATED
+        beats = MEASURING if script.network.mechanisms else SIMULATED
+        options = msgspec.structs.replace(script.network.options, heartbeat_s=beats.heartbeat_s)
     metrics = Metrics()
     violations = Violations()
     deliveries = DeliveryChecker(violations)
@@ -129,6 +135,7 @@ def run_scenario(
 
     clients = connect_clients(world, script, on_received)
     origin_s = world.now
+    started(origin_s)
     faults.schedule(world, script.faults, clients, origin_s)
     publish(world, script.publications, clients, origin_s)
     if progress is not None:
@@ -156,8 +163,9 @@ def run_scenario(
         **msgspec.structs.asdict(outcome),
         violations=tuple(violations.sentences),
         steps=world.steps,
+        started_at_s=origin_s,
         simulated_s=world.now,
-        metrics=metrics.summary([b.id for b in script.network.brokers], script.duration_s),
+        metrics=metrics.summary([b.id for b in script.network.brokers]),
         deliveries=frozenset(received),
     )
 

@@ -6,8 +6,8 @@ linear program that SLP1's (or SLP's) filters are from, as in the paper, and no 
 is proven: no valid solution has less bandwidth.
 
 `ours` is the local search from the better of Gr* and SLP1 (SLP in several levels); it keeps loads
-within beta, as these do. `ours to beta_max` goes on from there for longer, and uses all the load
-that is allowed.
+within beta where latencies allow that, as SLP1 and SLP do. `ours to beta_max` goes on from there
+for longer, and uses all the load that is allowed.
 """
 
 from __future__ import annotations

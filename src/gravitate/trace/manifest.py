@@ -23,7 +23,8 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `at_s` counts: seconds from the start of a simulated world, or Unix time."""
     scenario: str = ""
     started_at_s: float = 0.0
-    """When the run began, in the units of `clock`."""
+    """When the run began, in the units of `clock`. The times of a simulated scenario and of its
+    workload count from here; before that, clients connect and all settles."""
     seed: int | None = None
     sampling_rate: float = 1.0
     gravitate_version: str = __version__

@@ -12,7 +12,8 @@ What is counted, exactly:
 - *yield* is useful arrivals over all arrivals, 1 when there were none;
 - *mechanism messages* are what mechanisms sent each other from broker to broker, no part of rates;
 - a broker's *message rate* counts events in (from links and clients) and out (to links and
-  sessions), per second of the time observed.
+  sessions), per second of the time *observed*: from the first to the last that happened to any
+  event. `pipeline.measured` takes the same time from the traces of a run.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Summary(msgspec.Struct, frozen=True):
     broker_rate_msgs_per_s_mean: float
     broker_rate_msgs_per_s_max: float
     dropped: int
+    observed_s: float
+    """What rates are taken over; they are over 1 s where this is no time."""
     broker_rates_msgs_per_s: dict[str, float]
     mechanism_messages: int = 0
     mechanism_bytes: int = 0
@@ -68,10 +71,12 @@ class Metrics(Observer):
         self.mechanism_bytes = 0
         self._delays_s = array("d")
         self._hops = array("l")
+        self._first_s, self._last_s = math.inf, -math.inf
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
         if batch.published_at >= self.since_s:
             self.published += len(batch.counters)
+            self._seen(now)
 
     def on_hop(
         self,
@@ -84,6 +89,7 @@ class Metrics(Observer):
     ) -> None:
         if batch.published_at < self.since_s:
             return
+        self._seen(now)
         messages = len(batch.counters)
         if came_from is not None:
             self.arrivals += messages
@@ -99,6 +105,7 @@ class Metrics(Observer):
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         if batch.published_at < self.since_s:
             return
+        self._seen(now)
         delay_s = now - batch.published_at
         hops = batch.hops_at(broker)
         if len(batch.counters) == 1:
@@ -117,17 +124,21 @@ class Metrics(Observer):
         self.mechanism_messages += 1
         self.mechanism_bytes += size_bytes
 
+    def _seen(self, now: float) -> None:
+        self._first_s, self._last_s = min(self._first_s, now), max(self._last_s, now)
+
     @property
     def delivered(self) -> int:
         return len(self._delays_s)
 
-    def summary(self, brokers: Sequence[str], duration_s: float) -> Summary:
-        """The figures, rates taken over `duration_s` and over all `brokers`."""
+    def summary(self, brokers: Sequence[str]) -> Summary:
+        """The figures, rates taken over the time observed and over all `brokers`."""
+        observed_s = max(self._last_s - self._first_s, 0.0)
         delays_ms = np.frombuffer(self._delays_s, dtype=np.float64) * 1000.0
         if not len(delays_ms):
             delays_ms = np.zeros(1)
         p50, p95, p99 = (float(value) for value in np.percentile(delays_ms, (50, 95, 99)))
-        rates = {broker: self.messages[broker] / (duration_s or 1.0) for broker in brokers}
+        rates = {broker: self.messages[broker] / (observed_s or 1.0) for broker in brokers}
         useful = self.arrivals - self.pure_forwarders
         return Summary(
             published=self.published,
@@ -144,6 +155,7 @@ class Metrics(Observer):
             broker_rate_msgs_per_s_mean=sum(rates.values()) / (len(rates) or 1),
             broker_rate_msgs_per_s_max=max(rates.values(), default=0.0),
             dropped=self.dropped,
+            observed_s=observed_s,
             broker_rates_msgs_per_s=rates,
             mechanism_messages=self.mechanism_messages,
             mechanism_bytes=self.mechanism_bytes,

@@ -1,11 +1,12 @@
-"""A trace writer: an observer that turns what brokers report into Parquet files.
+"""An observer that turns what brokers report into rows of traces.
 
-One writer serves one broker or all brokers of a process or world; its name is part of the file
-names, so writers share a directory without knowing each other. Events of the sample get rows in
-`publications`, `hops` and `deliveries`; subscriptions, moves and the counts of links are always
-complete. Rows wait in memory until there are `rows_per_group` of them.
+`TraceRows` serves one broker or all brokers of a process or world. Events of the sample get rows
+in `publications`, `hops` and `deliveries`; subscriptions, moves and the counts of links are always
+complete. Rows wait in memory until there are `rows_per_group` of them, or `bytes_per_group`, and
+then go to a sink as one group. `TraceWriter` has files for a sink and writes groups at once, as
+worlds want it; a node has one that only takes them in (`serve.trace_queue`).
 
-Whoever attaches a writer must `close` it (it is a context manager): what is not closed has no
+Whoever attaches one must `close` it (it is a context manager): what is not closed has no
 final name. Times are taken from the calls; no clock is read here.
 """
 
@@ -15,7 +16,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from sys import getsizeof
 from types import TracebackType
+from typing import Protocol, Self
 
 import msgspec
 
@@ -25,48 +28,68 @@ from gravitate.model.filters import Filter
 from gravitate.model.language import render
 from gravitate.model.moves import Move, MoveOutcome
 from gravitate.trace import schemas
-from gravitate.trace.columns import BatchColumns, RowColumns
-from gravitate.trace.files import ROWS_PER_FILE, RollingFile
+from gravitate.trace.columns import (
+    BYTES_PER_GROUP,
+    ROWS_PER_GROUP,
+    BatchColumns,
+    Group,
+    RowColumns,
+)
+from gravitate.trace.files import ROWS_PER_FILE, TraceFiles
 from gravitate.trace.sampling import Sampler
 
-ROWS_PER_GROUP = 16_384
 LINK_PERIOD_S = 1.0
 
 _encode = msgspec.json.Encoder().encode
 _BATCH = ("publisher", "incarnation", "broker", "at_s")
 
 
-class TraceWriter(Observer):
-    """Writes the six tables below `directory`; `name` tells this writer's files from others'."""
+class Sink(Protocol):
+    """Where groups of rows go."""
+
+    def put(self, table: str, group: Group) -> None: ...
+
+    def close(self) -> None:
+        """No more groups come."""
+        ...
+
+
+class TraceRows(Observer):
+    """Makes the rows of the six tables and hands them to `sink`, group by group."""
 
     def __init__(
         self,
-        directory: str | Path,
-        name: str,
+        sink: Sink,
         rate: float = 1.0,
         *,
         rows_per_group: int = ROWS_PER_GROUP,
-        rows_per_file: int = ROWS_PER_FILE,
+        bytes_per_group: int = BYTES_PER_GROUP,
         link_period_s: float = LINK_PERIOD_S,
     ) -> None:
+        self._sink = sink
         self._sampler = Sampler(rate)
-        self._rows_per_group = rows_per_group
+        full = rows_per_group, bytes_per_group
         self._publications = BatchColumns(
             schemas.PUBLICATIONS,
             (*_BATCH, "qos", "size_bytes"),
             ("counter", "topic", "attributes"),
+            *full,
         )
         self._hops = BatchColumns(
             schemas.HOPS,
             (*_BATCH, "came_from", "hops"),
             ("counter", "local_deliveries", "links"),
+            *full,
         )
         self._deliveries = BatchColumns(
-            schemas.DELIVERIES, (*_BATCH, "session", "delay_s", "hops", "qos"), ("counter",)
+            schemas.DELIVERIES,
+            (*_BATCH, "session", "delay_s", "hops", "qos"),
+            ("counter",),
+            *full,
         )
-        self._subscriptions = RowColumns(schemas.SUBSCRIPTIONS)
-        self._link_rows = RowColumns(schemas.LINKS)
-        self._moves = RowColumns(schemas.MOVES)
+        self._subscriptions = RowColumns(schemas.SUBSCRIPTIONS, *full)
+        self._link_rows = RowColumns(schemas.LINKS, *full)
+        self._moves = RowColumns(schemas.MOVES, *full)
         self._link_period_s = link_period_s
         self._links_due_at = float("-inf")
         self._link_counts: dict[tuple[str, str], list[float]] = {}
@@ -79,11 +102,6 @@ class TraceWriter(Observer):
             "subscriptions": self._subscriptions,
             "links": self._link_rows,
             "moves": self._moves,
-        }
-        target = Path(directory)
-        self._files = {
-            table: RollingFile(target, table, schema, name, rows_per_file)
-            for table, schema in schemas.TABLES.items()
         }
 
     # --- events: sampled ---------------------------------------------------------------------
@@ -99,13 +117,15 @@ class TraceWriter(Observer):
             topic = told.get(TOPIC)
             topics.append(None if topic is None else str(topic))
             attributes.append(_as_json(told))
-        self._publications.append(
-            len(kept),
+        count = len(kept)
+        text_bytes = sum(map(getsizeof, topics)) + sum(map(getsizeof, attributes))
+        if self._publications.append(
+            count,
             (kept.publisher, kept.incarnation, broker, now, kept.qos, size_bytes),
             (kept.counters, topics, attributes),
-        )
-        if self._publications.rows >= self._rows_per_group:
-            self._write("publications")
+            text_bytes + count * len(kept.publisher),
+        ):
+            self._hand_over("publications")
 
     def on_handed_over(self, broker: str, peer: str, batch: Batch, now: float) -> None:
         """A tether is a link of its own; what goes over it has not been at a broker yet."""
@@ -130,20 +150,14 @@ class TraceWriter(Observer):
             counters = [counters[i] for i in positions]
             local = [local[i] for i in positions]
             links = [links[i] for i in positions]
-        self._hops.append(
+        publisher = batch.publisher
+        if self._hops.append(
             count,
-            (
-                batch.publisher,
-                batch.incarnation,
-                broker,
-                now,
-                came_from,
-                batch.hops_at(broker),
-            ),
+            (publisher, batch.incarnation, broker, now, came_from, batch.hops_at(broker)),
             (counters, map(len, local), map(tuple, links)),
-        )
-        if self._hops.rows >= self._rows_per_group:
-            self._write("hops")
+            count * len(publisher),
+        ):
+            self._hand_over("hops")
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         positions = self._sampler.kept(batch.publisher, batch.incarnation, batch.counters)
@@ -153,14 +167,15 @@ class TraceWriter(Observer):
         counters = batch.counters
         if count < len(counters):
             counters = [counters[i] for i in positions]
+        publisher = batch.publisher
         delay_s, hops = now - batch.published_at, batch.hops_at(broker)
-        self._deliveries.append(
+        if self._deliveries.append(
             count,
-            (batch.publisher, batch.incarnation, broker, now, session, delay_s, hops, qos),
+            (publisher, batch.incarnation, broker, now, session, delay_s, hops, qos),
             (counters,),
-        )
-        if self._deliveries.rows >= self._rows_per_group:
-            self._write("deliveries")
+            count * (len(publisher) + len(session)),
+        ):
+            self._hand_over("deliveries")
 
     # --- subscriptions, links, moves: complete -----------------------------------------------
 
@@ -182,32 +197,30 @@ class TraceWriter(Observer):
         details = msgspec.json.encode(move).decode()
         kind = str(move.__struct_config__.tag)
         why = move.why
-        self._moves.append(
+        if self._moves.append(
             move.id, kind, broker, now, outcome.value, why.reason, why.gain, why.cost, details
-        )
-        if self._moves.rows >= self._rows_per_group:
-            self._write("moves")
+        ):
+            self._hand_over("moves")
 
     def note_rtt(self, broker: str, peer: str, rtt_s: float) -> None:
         """The latest round trip of a link; drivers that measure it say so."""
         self._rtts[broker, peer] = rtt_s
 
-    # --- writing -----------------------------------------------------------------------------
+    # --- handing over ------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Hand all waiting rows to the files."""
+        """Hand over all waiting rows."""
         self._sweep_links(self._last_at)
         for table, columns in self._columns.items():
             if columns.rows:
-                self._write(table)
+                self._hand_over(table)
 
     def close(self) -> None:
-        """Write what is waiting and give the files their names."""
+        """Hand over what is waiting and end the sink."""
         self.flush()
-        for file in self._files.values():
-            file.close()
+        self._sink.close()
 
-    def __enter__(self) -> TraceWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -218,8 +231,8 @@ class TraceWriter(Observer):
     ) -> None:
         self.close()
 
-    def _write(self, table: str) -> None:
-        self._files[table].write(self._columns[table].take())
+    def _hand_over(self, table: str) -> None:
+        self._sink.put(table, self._columns[table].take())
 
     def _kept(self, batch: Batch) -> Batch | None:
         positions = self._sampler.kept(batch.publisher, batch.incarnation, batch.counters)
@@ -229,9 +242,8 @@ class TraceWriter(Observer):
         self, broker: str, session: str, name: str, now: float, change: str, text: str | None
     ) -> None:
         self._last_at = max(self._last_at, now)
-        self._subscriptions.append(broker, session, name, now, change, text)
-        if self._subscriptions.rows >= self._rows_per_group:
-            self._write("subscriptions")
+        if self._subscriptions.append(broker, session, name, now, change, text):
+            self._hand_over("subscriptions")
 
     def _count_links(
         self, broker: str, batch: Batch, links: Sequence[Sequence[str]], now: float
@@ -262,9 +274,29 @@ class TraceWriter(Observer):
         events, size_bytes = int(counts[0]), round(counts[1])
         counts[0], counts[1] = 0, 0.0
         rtt_s = self._rtts.get((broker, peer))
-        self._link_rows.append(broker, peer, now, state, events, size_bytes, rtt_s)
-        if self._link_rows.rows >= self._rows_per_group:
-            self._write("links")
+        if self._link_rows.append(broker, peer, now, state, events, size_bytes, rtt_s):
+            self._hand_over("links")
+
+
+class TraceWriter(TraceRows):
+    """Writes the six tables below `directory` at once; `name` tells its files from others'."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        name: str,
+        rate: float = 1.0,
+        *,
+        rows_per_group: int = ROWS_PER_GROUP,
+        rows_per_file: int = ROWS_PER_FILE,
+        link_period_s: float = LINK_PERIOD_S,
+    ) -> None:
+        super().__init__(
+            TraceFiles(directory, name, rows_per_file),
+            rate,
+            rows_per_group=rows_per_group,
+            link_period_s=link_period_s,
+        )
 
 
 def _as_json(attributes: Attributes) -> str | None:

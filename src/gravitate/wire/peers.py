@@ -54,7 +54,7 @@ from gravitate.broker.messages import (
     TetherAttach,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
-from gravitate.model.canonical import checked
+from gravitate.model.canonical import taken
 from gravitate.model.decoding import UNREADABLE
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -101,7 +101,6 @@ class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
     covered: tuple[str, ...]
     trace_mark: _Natural
     tether: str | None
-    predecessors: dict[str, list[int]] | None
     form: Annotated[int, msgspec.Meta(ge=0, le=3)]
     """Of the bodies: `_WITH_PACKET_ID` and `_PAYLOAD_FIELDS`."""
 
@@ -212,7 +211,6 @@ def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:
     count = len(counters)
     first = counters[0] if count else 0
     gapless = type(counters) is range or not count or counters[-1] - first + 1 == count
-    predecessors = batch.predecessors
     return _BatchHeader(
         batch.publisher,
         batch.incarnation,
@@ -225,7 +223,6 @@ def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:
         batch.covered,
         batch.trace_mark,
         batch.tether,
-        None if predecessors is None else {key: list(row) for key, row in predecessors.items()},
         (_WITH_PACKET_ID if bodies.qos else 0) | (_PAYLOAD_FIELDS if bodies.payload_fields else 0),
     )
 
@@ -376,7 +373,6 @@ def _batch_of(header: _BatchHeader, bodies: _BodyReader) -> Batch:
         header.covered,
         header.trace_mark,
         header.tether,
-        header.predecessors,
     )
 
 
@@ -428,6 +424,6 @@ class _BodyReader:
 def _accepted(filter: Filter) -> Filter:
     """A bad operand or pattern would fail later, inside the broker and far from its origin."""
     try:
-        return checked(filter)
+        return taken(filter)
     except FilterError as error:
         raise PeerError(MALFORMED, f"a filter that cannot be meant: {error}") from None

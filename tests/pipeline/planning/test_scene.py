@@ -161,6 +161,20 @@ def test_algorithms_that_ignore_latency_still_leave_alone_who_is_to_stay() -> No
     )
 
 
+@pytest.mark.parametrize("algorithm", ["Closest-b", "Gr", "best"])
+def test_whatever_chose_the_places_no_broker_has_too_many_that_could_be_relieved(
+    algorithm: str,
+) -> None:
+    people = listeners((0,) * 8, (20.0,) * 7 + (3.0,))
+    choice = Choice(algorithm=algorithm, delay_max=9.0, delay_ms_max=90.0)
+    posed = Posed.of(scene((1.0, 0.0, 0.0, 0.0)), people, [DENSITY], choice)
+    assert posed is not None
+    target, _ = posed.targets()
+    loads = np.bincount(target, minlength=4)
+    assert (loads <= posed.limits(people.deliveries).capacity).all()
+    assert target[7] == 0
+
+
 def test_there_is_no_problem_when_nobody_got_anything() -> None:
     people = listeners((3, 0), (0.0, 0.0))
     assert Posed.of(scene((1.0, 0.0, 0.0, 0.0)), people, [DENSITY], Choice()) is None

@@ -58,7 +58,8 @@ def test_a_run_of_the_moved_network_is_what_was_predicted(
     by_metric = {it.metric: it for it in found.metrics}
     # The first seconds are left out, and what they carried was not quite the same.
     assert found.message_rate.measured == pytest.approx(found.message_rate.predicted, rel=0.1)
-    assert by_metric["hops_mean"].difference_share == pytest.approx(0.0, abs=0.1)
+    assert found.off_share == pytest.approx(0.0, abs=0.01)
+    assert by_metric["hops_mean"].difference_share == pytest.approx(0.0, abs=0.01)
     assert found.message_rate.before > found.message_rate.predicted  # type: ignore[operator]
     assert by_metric["control_overhead_share"].difference_share is None
 
@@ -116,13 +117,16 @@ def test_a_plan_that_predicts_nothing_is_refused(
 
 def test_a_plan_without_the_rate_of_publications_is_compared_all_the_same(plan: Plan) -> None:
     stated: dict[str, float | None] = {"broker_rate_msgs_per_s_mean": 3.0}
-    assert compared(msgspec.structs.replace(plan, after=stated), "run", stated).holds
+    assert compared(msgspec.structs.replace(plan, after=stated), "run", stated, stated).holds
 
 
-def figures(published: float, rate: float, duration_s: float = 10.0) -> dict[str, float | None]:
+def figures(
+    published: float, rate: float, duration_s: float = 10.0, each: float = 3.0
+) -> dict[str, float | None]:
     return {
         "duration_s": duration_s,
         "published": published,
+        "delivered": each * published,
         "hops_mean": 0.0,
         "broker_rate_msgs_per_s_mean": rate,
     }
@@ -130,24 +134,29 @@ def figures(published: float, rate: float, duration_s: float = 10.0) -> dict[str
 
 def test_totals_are_compared_a_second_and_other_traffic_is_told_of(plan: Plan) -> None:
     stated = msgspec.structs.replace(plan, before=figures(100.0, 9.0), after=figures(100.0, 3.0))
-    found = compared(stated, "run", figures(200.0, 3.2, duration_s=20.0))
-    assert [(it.metric, it.predicted, it.measured) for it in found.metrics] == [
-        ("published_rate_msgs_per_s", 10.0, 10.0),
-        ("hops_mean", 0.0, 0.0),
-        ("broker_rate_msgs_per_s_mean", 3.0, 3.2),
+    came = figures(200.0, 3.1, duration_s=20.0)
+    found = compared(stated, "run", figures(200.0, 3.2, duration_s=20.0), came)
+    assert [(it.metric, it.predicted, it.expected, it.measured) for it in found.metrics] == [
+        ("published_rate_msgs_per_s", 10.0, 10.0, 10.0),
+        ("delivered_rate_msgs_per_s", 30.0, 30.0, 30.0),
+        ("hops_mean", 0.0, 0.0, 0.0),
+        ("broker_rate_msgs_per_s_mean", 3.0, 3.1, 3.2),
     ]
     assert found.holds
+    assert found.off_share == pytest.approx(0.1 / 3.1)
     assert found.caveats == ()
-    busier = compared(stated, "run", figures(150.0, 4.5), moves_done=1)
+    busier = compared(stated, "run", figures(150.0, 4.5), figures(150.0, 4.5), moves_done=1)
     assert busier.holds
-    assert busier.off_share == pytest.approx(0.0)
-    assert "published 15 events a second and the recording 10" in busier.caveats[0]
+    assert busier.off_share == 0.0
+    assert "15 events a second with 3 deliveries each instead of 10 with 3" in busier.caveats[0]
     assert "the run has 1 done" in busier.caveats[1]
+    fewer = figures(100.0, 2.0, each=2.0)
+    assert "with 2 deliveries each instead of" in compared(stated, "run", fewer, fewer).caveats[0]
 
 
 def test_less_traffic_does_not_hide_that_each_event_costs_more(plan: Plan) -> None:
     stated = msgspec.structs.replace(plan, before=figures(100.0, 9.0), after=figures(100.0, 3.0))
-    found = compared(stated, "run", figures(80.0, 3.0))
-    assert found.message_rate.difference_share == 0.0
+    found = compared(stated, "run", figures(80.0, 3.0), figures(80.0, 2.4))
+    assert found.message_rate.predicted == found.message_rate.measured
     assert found.off_share == pytest.approx(0.25)
     assert not found.holds

@@ -101,8 +101,8 @@ def record(script: Script, folder: Path) -> Recorded:
 
 def assert_is_as_recorded(plan: Plan) -> None:
     """What the model has of things as they are is what the run measured."""
-    for metric, value in plan.before.items():
-        known = plan.recorded[metric]
+    for metric, known in plan.recorded.items():
+        value = plan.before[metric]
         if known is None:
             assert value is None, metric
         else:

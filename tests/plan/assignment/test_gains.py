@@ -107,15 +107,53 @@ def test_who_finds_a_better_broker_on_the_recorded_events_goes_there() -> None:
     # Only where it is near enough; places that others leave are taken in the next round.
     near = Candidates(np.arange(3), everywhere.table.copy())
     near.table[2, :2] = False
-    after, _ = worthwhile(home, home, events, Limits(np.array([0, 0, 1, 0]), near))
+    after, _ = worthwhile(home, home, events, Limits(np.array([1, 0, 1, 2]), near))
     assert after.tolist() == [0, 3, 2]
     after, _ = worthwhile(home, home, events, Limits(np.full(4, 9), everywhere, rounds=0))
     assert after.tolist() == home.tolist()
 
 
+def loads_at(places: Ints) -> list[int]:
+    return np.bincount(places, minlength=4).tolist()
+
+
+def test_a_broker_that_had_too_many_takes_nobody_in_until_it_is_below_its_bound() -> None:
+    # Nine at broker 0 want what is published at 3, nine at 1 what is published at 0.
+    events = Recording(LINE, wanted_by((3, set(range(9))), *((0, {who}) for who in range(9, 18))))
+    home, target = brokers(*[0] * 9, *[1] * 9), brokers(*[3] * 9, *[0] * 9)
+    everywhere = Candidates(np.arange(18), np.ones((18, 4), dtype=np.bool_))
+    for candidates in (None, everywhere):
+        limits = Limits(np.array([3, 20, 20, 20]), candidates)
+        after, _ = worthwhile(home, target, events, limits)
+        assert loads_at(after) == [3, 6, 0, 9]
+
+
+def test_a_broker_that_has_too_many_is_relieved_even_where_that_costs_links() -> None:
+    events = Recording(LINE, wanted_by(*((0, {who}) for who in (0, 1, 1, 2, 2, 2)), (3, {3})))
+    home, target = brokers(0, 0, 0, 2), brokers(1, 1, 3, 3)
+    capacity = np.array([2, 9, 9, 9])
+    after, gains = worthwhile(home, target, events, Limits(capacity))
+    # One goes, the one that costs least, and who is better off elsewhere too.
+    assert after.tolist() == [1, 0, 0, 3]
+    assert (gains.before, gains.after) == (1.0, 1.0)
+    # The bound comes before what would be saved.
+    after, gains = worthwhile(home, target, events, Limits(capacity, moves_max=1))
+    assert after.tolist() == [1, 0, 0, 2]
+    assert (gains.before, gains.after) == (1.0, 2.0)
+
+
+def test_who_cannot_leave_a_broker_that_has_too_many_stays_and_the_others_go_on() -> None:
+    events = Recording(LINE, wanted_by((0, {0}), (0, {1}), (3, {2})))
+    after, gains = worthwhile(
+        brokers(0, 0, 0), brokers(0, 0, 3), events, Limits(np.array([1, 9, 9, 9]))
+    )
+    assert after.tolist() == [0, 0, 3]
+    assert (gains.before, gains.after) == (3.0, 0.0)
+
+
 @pytest.mark.parametrize("moves_max", [None, 1, 3])
 @given(data=st.data())
-def test_never_more_links_are_crossed_and_no_bound_is_broken(
+def test_no_bound_is_broken_and_never_more_links_are_crossed_for_anything_else(
     moves_max: int | None, data: st.DataObject
 ) -> None:
     count = 7
@@ -130,13 +168,18 @@ def test_never_more_links_are_crossed_and_no_bound_is_broken(
     limits = Limits(capacity, Candidates(some, candidates[some]), moves_max=moves_max)
     after, gains = worthwhile(home, target, events, limits)
     plain = worthwhile(home, target, events, msgspec.structs.replace(limits, rounds=0))[1]
-    assert gains.after <= gains.before
     assert moves_max is not None or gains.after <= plain.after
     assert gains.before == events.gains(home, home).before
     assert gains.after == events.gains(home, after).after
-    loads, had = (np.bincount(where, minlength=4) for where in (after, home))
-    assert (loads <= np.maximum(capacity, had)).all()
+    loads, had, chosen = (np.bincount(where, minlength=4) for where in (after, home, target))
     moved = after != home
+    # Who comes finds room; what is too much is never more than it was.
+    assert (loads <= capacity)[after[moved]].all()
+    assert (loads <= np.maximum(capacity, had)).all()
+    if (had <= capacity).all():
+        assert gains.after <= gains.before
+    if (chosen <= capacity).all() and moves_max is None:
+        assert (loads <= capacity).all()
     at = np.arange(count)
     assert ((after == target) | candidates[at, after])[moved].all()
     assert moves_max is None or moved.sum() <= moves_max

@@ -59,6 +59,9 @@ class Recorder:
         self.incarnation += 1
         return self.incarnation
 
+    def client_failed(self, client: Connection, error: Exception) -> None:
+        raise error
+
     async def get(self, kind: type[Kind]) -> Kind:
         """The next input of a kind, whatever else was submitted before it."""
         async with asyncio.timeout(DEADLINE_S):

@@ -8,7 +8,7 @@ from tests.wire.mqtt.strategies import payloads, plain_publishes, texts, topics,
 from gravitate.errors import MqttError
 from gravitate.model.events import Event
 from gravitate.wire.mqtt import packets as p
-from gravitate.wire.mqtt.bodies import FrameBodies, payload_fields, scan_plain
+from gravitate.wire.mqtt.bodies import FrameBodies, payload_fields, publish_of, scan_plain
 from gravitate.wire.mqtt.codec import PacketReader, encode
 from gravitate.wire.mqtt.codes import V5, V311
 from gravitate.wire.mqtt.emit import emit, frame_sizes, packet_id, upgrade
@@ -58,6 +58,21 @@ def test_a_selection_is_the_chosen_events(sent: list[Event], data: st.DataObject
     assert copied(chosen).to_events() == chosen.to_events()
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(sent))] * 2)))
     assert bodies.select(range(first, last)).to_events() == sent[first:last]
+
+
+@pytest.mark.parametrize("long", [False, True])
+@given(st.lists(events, min_size=1, max_size=20), st.data())
+def test_what_is_compacted_is_the_same_in_little_more_than_it_weighs(
+    long: bool, sent: list[Event], data: st.DataObject
+) -> None:
+    whole = bodies_of([publish_of(event, 1) for event in sent], 1, long)
+    chosen = whole.select(sorted(data.draw(st.sets(st.integers(0, len(sent) - 1), min_size=1))))
+    compact = chosen.compacted()
+    assert compact.to_events() == chosen.to_events()
+    assert compact.size_bytes() == chosen.size_bytes() == len(b"".join(chosen.spans()))
+    assert len(compact.buffer) <= 2 * compact.size_bytes()
+    assert compact.compacted() is compact
+    assert chosen.compacted() is compact
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TypeVar
 
 import pytest
@@ -12,6 +13,8 @@ from gravitate.errors import LocalProtocolError, MqttError
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codec import PacketReader, decode, encode, frame_end
 from gravitate.wire.mqtt.codes import V5, V311, PacketType, ReasonCode
+from gravitate.wire.mqtt.decoder import open_subscribe, open_unsubscribe
+from gravitate.wire.mqtt.primitives import Reader
 from gravitate.wire.mqtt.properties import RULES, Property
 
 Result = TypeVar("Result")
@@ -146,6 +149,33 @@ def test_refusals_that_3_1_1_has_no_code_for_become_server_unavailable() -> None
     assert read_one(data, V311) == p.Connack(ReasonCode.SERVER_UNAVAILABLE)
     data = encode(p.Suback(1, (ReasonCode.TOPIC_FILTER_INVALID,)), V311)
     assert read_one(data, V311) == p.Suback(1, (ReasonCode.UNSPECIFIED_ERROR,))
+
+
+def test_a_long_subscribe_is_decoded_as_it_is_read() -> None:
+    requests = tuple(p.TopicRequest(f"t/{number}", number % 3) for number in range(100))
+    data = encode(p.Subscribe(7, requests, {Property.USER_PROPERTY: (("a", "b"),)}), V5)
+    reader = Reader(data[:-1], frame_end(data, 0, len(data))[0])
+    packet_id, told, found = open_subscribe(reader, V5)
+    assert (packet_id, told) == (7, {Property.USER_PROPERTY: (("a", "b"),)})
+    assert list(islice(found, 99)) == list(requests[:99])
+    with pytest.raises(MqttError, match="ends in the middle"):
+        next(found)
+
+
+def test_a_long_unsubscribe_is_decoded_as_it_is_read() -> None:
+    data = encode(p.Unsubscribe(7, ("a", "b")), V5)
+    packet_id, told, found = open_unsubscribe(Reader(data, 2), V5)
+    assert (packet_id, told, next(found), next(found)) == (7, {}, "a", "b")
+    for opened in (open_subscribe, open_unsubscribe):
+        with pytest.raises(MqttError, match="without a topic filter"):
+            opened(Reader(b"\0\1\0"), V5)
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_reasons_may_be_given_as_bytes(version: int) -> None:
+    codes = (ReasonCode.GRANTED_QOS_1, ReasonCode.QUOTA_EXCEEDED)
+    assert encode(p.Suback(1, bytes(codes)), version) == encode(p.Suback(1, codes), version)
+    assert encode(p.Unsuback(1, bytes(codes)), version) == encode(p.Unsuback(1, codes), version)
 
 
 def test_the_property_table_is_complete() -> None:

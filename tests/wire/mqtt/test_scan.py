@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,8 @@ from gravitate.wire.mqtt import kernels as k
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt import scan as scanning
 from gravitate.wire.mqtt.codec import decode, encode, frame_end
-from gravitate.wire.mqtt.codes import V5, ReasonCode
+from gravitate.wire.mqtt.codes import PROPERTIES_BYTES_MAX, V5, ReasonCode
+from gravitate.wire.mqtt.properties import Property
 from gravitate.wire.mqtt.scan import Scan, as_table, scan, scan_long, scan_short
 
 SIZE_MAX = 1 << 20
@@ -140,3 +143,18 @@ def test_errors_of_the_codec_are_what_attention_hides() -> None:
     with pytest.raises(MqttError) as caught:
         decode(data[0], data[body:end], V5)
     assert caught.value.reason_code == ReasonCode.TOPIC_NAME_INVALID
+
+
+@pytest.mark.parametrize("scanner", [scan_short, scan_long])
+def test_a_publish_with_very_many_properties_is_left_to_the_codec(
+    scanner: Callable[[bytes, int, int, int], Scan],
+) -> None:
+    def kind_of(count: int) -> int:
+        pairs = (("n", "v" * 8187),) * count
+        data = encode(p.Publish("t", properties={Property.USER_PROPERTY: pairs}), V5)
+        return scanner(data, 0, V5, SIZE_MAX)[1][0][0]
+
+    # Each pair takes 8,193 bytes.
+    assert kind_of(31) == k.PUBLISH_0
+    assert kind_of(32) == k.PUBLISH_0 | k.ATTENTION
+    assert 31 * 8193 <= PROPERTIES_BYTES_MAX < 32 * 8193

@@ -61,6 +61,7 @@ class ContentRouter:
         send: Callable[[str, Control], None],
         destination_of: Callable[[str], int],
         departed: Callable[[str], None],
+        ended: Callable[[str, int], None],
     ) -> None:
         peers = sorted(neighbours)
         self._broker_id = broker_id
@@ -68,10 +69,10 @@ class ContentRouter:
         self._destination_of = destination_of
         self._departed = departed
         self._settlement = Settlement()
-        self._serving = Serving(self._settlement)
+        self._serving = Serving()
         self._propagation = Propagation(broker_id, self._settlement, send)
         self._sync = Synchronisation(peers, self._settlement, send)
-        self.planes = {0: RoutingTable(0)}
+        self.planes = {0: RoutingTable(0, ended)}
         self.current_plane = 0
         for peer in peers:
             self.planes[0].neighbours[peer] = Neighbour()
@@ -101,9 +102,11 @@ class ContentRouter:
         """`answers` of `destinations` without local subscriptions that wait to be served."""
         return self._serving.served(batch, came_from, answers)
 
-    def announced(self, batch: Batch) -> bool:
-        """Whether every event lies within an advertisement that its publisher still has."""
-        filters = [entry.filter for entry in self.advertised_by(batch.publisher, batch.incarnation)]
+    def announced(self, batch: Batch, peer: str) -> bool:
+        """Whether every event lies within an advertisement that `peer` is told when it has
+        forgotten everything."""
+        known = self.advertised_by(batch.publisher, batch.incarnation)
+        filters = [entry.filter for entry in known if entry.last_hop != peer]
         wanted = frozenset(
             predicate.attribute
             for filter in filters
@@ -119,6 +122,10 @@ class ContentRouter:
         """The advertisements of one life of a publisher, wherever it is attached."""
         table = self.planes[self.current_plane]
         return list(table.by_publisher.get((publisher, incarnation), _NOTHING).values())
+
+    def is_advertised(self, publisher: str, incarnation: int) -> bool:
+        """Whether a life of a publisher has any advertisement."""
+        return (publisher, incarnation) in self.planes[self.current_plane].by_publisher
 
     def entries(self) -> dict[str, SubscriptionEntry]:
         """The subscriptions of the current plane by id."""
@@ -290,7 +297,7 @@ class ContentRouter:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))
             if last_hop is LOCAL:
-                self._serving.begin(entry, table.neighbours)
+                self._serving.begin(entry)
         made = entry
 
         def settled_here() -> None:

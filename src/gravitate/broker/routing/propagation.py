@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from gravitate.broker.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
-from gravitate.broker.routing.frontier import Frontier
+from gravitate.broker.routing.frontier import Change, Frontier
 from gravitate.broker.routing.table import (
     AdvertisementEntry,
     Neighbour,
@@ -23,6 +24,8 @@ from gravitate.broker.routing.table import (
 from gravitate.broker.settlement import Request, Settlement
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
+
+_NONE: Final[dict[str, SubscriptionEntry]] = {}
 
 
 class Propagation:
@@ -34,9 +37,6 @@ class Propagation:
         self._send = send
         self._keys = count()
         self._free_keys: list[int] = []
-        self._settling: dict[tuple[int, str], SubscriptionEntry] = {}
-        """By plane and id, subscriptions that may not have settled; those that have are weeded
-        out in passing."""
         self._advertisement_of: dict[tuple[str, int], tuple[RoutingTable, AdvertisementEntry]] = {}
         """What the unsettled tokens of advertisements stand for."""
 
@@ -54,14 +54,7 @@ class Propagation:
     ) -> SubscriptionEntry:
         key = self._free_keys.pop() if self._free_keys else next(self._keys)
         entry = SubscriptionEntry(id, filter, last_hop, anchor, path, table.plane, key, destination)
-        table.subscriptions[id] = self._settling[table.plane, id] = entry
-        table.matcher.add(key, filter, destination)
-        if filter not in table.by_filter:
-            table.by_filter[filter] = {}
-            for neighbour in table.neighbours.values():
-                if _wanted_by(neighbour, filter):
-                    neighbour.eligible[filter] = None
-        table.by_filter[filter][id] = entry
+        table.add(entry)
         for peer, neighbour in table.neighbours.items():
             if peer != last_hop and filter in neighbour.eligible:
                 self._enter(table, peer, neighbour, entry)
@@ -74,15 +67,9 @@ class Propagation:
         for peer, neighbour in table.neighbours.items():
             if peer != entry.last_hop and entry.filter in neighbour.eligible:
                 self._leave(table, peer, neighbour, entry, request)
-        same_filter = table.by_filter[entry.filter]
-        del same_filter[entry.id]
-        if not same_filter:
-            del table.by_filter[entry.filter]
-            for neighbour in table.neighbours.values():
-                neighbour.eligible.pop(entry.filter, None)
-        del table.subscriptions[entry.id]
-        table.matcher.remove(entry.key)
+        table.remove(entry)
         self._free_keys.append(entry.key)
+        self._settlement.cancel(entry.request)
         return request
 
     def tell_subscription(
@@ -104,9 +91,11 @@ class Propagation:
         self, table: RoutingTable, peer: str, neighbour: Neighbour, entry: SubscriptionEntry
     ) -> None:
         """The subscription becomes eligible for `peer`; tell what covering leaves to tell."""
-        frontier = neighbour.frontiers.setdefault(self._anchor_told(entry), Frontier())
-        told, untold = frontier.add(entry.id, entry.filter)
-        self._apply(table, peer, neighbour, told, untold, None)
+        anchor = self._anchor_told(entry)
+        frontier = neighbour.frontiers.get(anchor)
+        if frontier is None:
+            frontier = neighbour.frontiers[anchor] = Frontier()
+        self._apply(table, peer, neighbour, frontier.add(entry.id, entry.filter), None)
 
     def _leave(
         self,
@@ -116,41 +105,34 @@ class Propagation:
         entry: SubscriptionEntry,
         request: Request | None,
     ) -> None:
-        frontier = neighbour.frontiers[self._anchor_told(entry)]
-        told, untold = frontier.remove(entry.id, entry.filter)
-        self._apply(table, peer, neighbour, told, untold, request)
+        anchor = self._anchor_told(entry)
+        frontier = neighbour.frontiers[anchor]
+        self._apply(table, peer, neighbour, frontier.remove(entry.id, entry.filter), request)
+        if not frontier:
+            del neighbour.frontiers[anchor]
 
     def _apply(
         self,
         table: RoutingTable,
         peer: str,
         neighbour: Neighbour,
-        told: list[str],
-        untold: list[str],
+        change: Change,
         request: Request | None,
     ) -> None:
         """Replacements first, then what they replace; `request` waits for the latter."""
-        for id in told:
+        for id in change.told:
             self.tell_subscription(table, peer, neighbour, table.subscriptions[id])
-        for id in untold:
+        for id in change.untold:
             del neighbour.told[id]
             token = self._settlement.token(peer)
             self._send(peer, Unsubscribe(id, token, table.plane))
             if request is not None:
                 self._settlement.wait(request, peer, token)
-        if untold:
-            self._await_coverers(table, peer, neighbour)
-
-    def _await_coverers(self, table: RoutingTable, peer: str, neighbour: Neighbour) -> None:
-        """What stands for a subscription may have changed. One that has not settled waits for
-        what stands for it now, because what did before may be answered without it."""
-        for (plane, id), entry in list(self._settling.items()):
-            if plane != table.plane:
-                continue
-            if entry.request.settled or table.subscriptions.get(id) is not entry:
-                del self._settling[plane, id]
-            elif entry.last_hop != peer and entry.filter in neighbour.eligible:
-                self._await_coverer(peer, neighbour, entry)
+        for filter in change.moved:
+            # What stood for it before may be answered without it.
+            for entry in table.settling.get(filter, _NONE).values():
+                if entry.last_hop != peer and filter in neighbour.eligible:
+                    self._await_coverer(peer, neighbour, entry)
 
     def _await_coverer(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """A covered subscription settles with the one that covers it."""
@@ -200,13 +182,12 @@ class Propagation:
     def _ask_behind(self, table: RoutingTable, peer: str, advertised: Filter) -> None:
         """Something is advertised behind `peer`: tell it of the subscriptions concerned."""
         neighbour = table.neighbours[peer]
-        neighbour.advertised[advertised] += 1
-        if neighbour.advertised[advertised] > 1:
+        if not neighbour.advertise(advertised):
             return
-        for filter, subscriptions in table.by_filter.items():
+        for filter in table.concerned_by(advertised):
             if filter not in neighbour.eligible and intersects(advertised, filter):
-                neighbour.eligible[filter] = None
-                for subscription in subscriptions.values():
+                neighbour.admit_for(filter, advertised)
+                for subscription in table.by_filter[filter].values():
                     if subscription.last_hop != peer:
                         self._enter(table, peer, neighbour, subscription)
                         if not subscription.request.settled:
@@ -231,15 +212,10 @@ class Propagation:
     def _withdraw_ineligible(self, table: RoutingTable, peer: str, filter: Filter) -> None:
         """An advertisement from `peer` ended: take back what only it had asked for."""
         neighbour = table.neighbours[peer]
-        neighbour.advertised[filter] -= 1
-        if neighbour.advertised[filter]:
-            return
-        del neighbour.advertised[filter]
-        for eligible in [f for f in neighbour.eligible if not _wanted_by(neighbour, f)]:
-            for subscription in table.by_filter[eligible].values():
+        for ineligible in neighbour.unadvertise(filter):
+            for subscription in table.by_filter[ineligible].values():
                 if subscription.last_hop != peer:
                     self._leave(table, peer, neighbour, subscription, None)
-            del neighbour.eligible[eligible]
 
     def tell_advertisement(self, table: RoutingTable, entry: AdvertisementEntry, peer: str) -> int:
         """Tell (again) a neighbour of an advertisement; the token it will settle."""
@@ -283,7 +259,3 @@ class Propagation:
         if token is not None:
             del self._advertisement_of[peer, token]
             table.note_settled(entry, peer)
-
-
-def _wanted_by(neighbour: Neighbour, filter: Filter) -> bool:
-    return any(intersects(advertised, filter) for advertised in neighbour.advertised)

@@ -17,49 +17,46 @@ publishers goes with them. Local clients' events are never withheld.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 
 from gravitate.broker.routing.table import SubscriptionEntry
-from gravitate.broker.settlement import Settlement
 from gravitate.model.events import Batch
 
 _NONE: frozenset[int] = frozenset()
 
 
-class _Settling:
-    """A local subscription that has not settled."""
-
-    __slots__ = ("entry", "publishers", "unserved")
-
-    def __init__(self, entry: SubscriptionEntry, neighbours: Iterable[str]) -> None:
-        self.entry = entry
-        self.unserved = set(neighbours)
-        """Neighbours from whose sides it has not been served."""
-        self.publishers: set[tuple[str, int]] = set()
-        """Whose events it has had, by id and incarnation."""
-
-
 class Serving:
-    def __init__(self, settlement: Settlement) -> None:
-        self._settlement = settlement
-        self._settling: dict[int, _Settling] = {}
-        """By destination."""
-        self._withheld: dict[str, frozenset[int]] = {}
-        """Per neighbour, the destinations it has not settled. Invalidated by: any change of the
-        settlement (its version), and a subscription that begins or ends."""
-        self._withheld_version = -1
+    def __init__(self) -> None:
+        self._settling: dict[int, set[tuple[str, int]]] = {}
+        """Local subscriptions that have not settled, by destination, with the publishers, by id
+        and incarnation, whose events they have had."""
+        self._withheld: dict[str, set[int]] = {}
+        """Per neighbour, the destinations that it has not settled."""
 
-    def begin(self, entry: SubscriptionEntry, neighbours: Iterable[str]) -> None:
-        """A local client has subscribed."""
-        self._settling[entry.destination] = _Settling(entry, neighbours)
-        self._withheld.clear()
+    def begin(self, entry: SubscriptionEntry) -> None:
+        """A local client has subscribed; what its request waits for is known."""
+        destination, request = entry.destination, entry.request
+        self._settling[destination] = set()
+        for peer in request.outstanding:
+            self._withheld.setdefault(peer, set()).add(destination)
+        request.on_side = partial(self._serve, destination)
 
     def end(self, entry: SubscriptionEntry) -> None:
         """The subscription has settled or ended. Its destination may be another's by now."""
-        settling = self._settling.get(entry.destination)
-        if settling is not None and settling.entry is entry:
+        request = entry.request
+        if request.on_side is not None:
+            request.on_side = None
             del self._settling[entry.destination]
-            self._withheld.clear()
+            for peer in list(self._withheld):
+                self._serve(entry.destination, peer)
+
+    def _serve(self, destination: int, peer: str) -> None:
+        """A subscription gets what comes from a neighbour's side from now on."""
+        withheld = self._withheld.get(peer)
+        if withheld is not None:
+            withheld.discard(destination)
+            if not withheld:
+                del self._withheld[peer]
 
     def served(
         self, batch: Batch, came_from: str | None, answers: list[tuple[int, ...]]
@@ -69,34 +66,13 @@ class Serving:
         if not settling:
             return answers
         publisher = (batch.publisher, batch.incarnation)
-        withheld = self._withheld_from(came_from) if came_from is not None else _NONE
+        withheld = self._withheld.get(came_from, _NONE) if came_from is not None else _NONE
         if withheld:
             answers = [
-                tuple(
-                    to
-                    for to in answer
-                    if to not in withheld or publisher in settling[to].publishers
-                )
+                tuple(to for to in answer if to not in withheld or publisher in settling[to])
                 for answer in answers
             ]
         for answer in set(answers):
             for to in settling.keys() & answer:
-                settling[to].publishers.add(publisher)
+                settling[to].add(publisher)
         return answers
-
-    def _withheld_from(self, peer: str) -> frozenset[int]:
-        settlement = self._settlement
-        if self._withheld_version != settlement.version:
-            self._withheld_version = settlement.version
-            self._withheld.clear()
-        withheld = self._withheld.get(peer)
-        if withheld is None:
-            found = set()
-            for destination, settling in self._settling.items():
-                if peer in settling.unserved:
-                    if settlement.awaits(settling.entry.request, peer):
-                        found.add(destination)
-                    else:
-                        settling.unserved.discard(peer)
-            withheld = self._withheld[peer] = frozenset(found)
-        return withheld

@@ -45,12 +45,17 @@ class Router(Protocol):
         comes from a neighbour; the others are, and will be with what the publisher publishes."""
         ...
 
-    def announced(self, batch: Batch) -> bool:
-        """Whether every event lies within an advertisement that its publisher still has."""
+    def announced(self, batch: Batch, peer: str) -> bool:
+        """Whether every event lies within an advertisement that `peer` is told when it has
+        forgotten everything."""
         ...
 
     def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
         """The advertisements of one life of a publisher, wherever it is attached."""
+        ...
+
+    def is_advertised(self, publisher: str, incarnation: int) -> bool:
+        """Whether a life of a publisher has any advertisement."""
         ...
 
     def entries(self) -> Mapping[str, SubscriptionEntry]:
@@ -103,11 +108,13 @@ RouterFactory = Callable[
         Callable[[str, Control], None],
         Callable[[str], int],
         Callable[[str], None],
+        Callable[[str, int], None],
     ],
     Router,
 ]
 """Called with the broker's id, its neighbours, how to send, the destination of an anchor, and whom
-to tell that the publisher of a local advertisement has attached itself elsewhere."""
+to tell that the publisher of a local advertisement has attached itself elsewhere, and that the last
+advertisement of a life of a publisher has ended."""
 
 ROUTERS: dict[str, RouterFactory] = {"content": ContentRouter}
 """Every routing strategy by the name the network file uses."""

@@ -6,8 +6,8 @@
 The same results as `plan.assignment` gives for the same subscribers in memory, whatever the number
 of partitions. Of SLP1 the questions to everybody and the filters of leaves are tasks. Of SLP the
 publisher's level is done so; below it each child with its subscribers is one task, which goes on
-down the tree. Of the sequential Gr* the compact arrays are brought to the driver, some hundred
-bytes a subscriber.
+down the tree. For what goes one by one, Gr* and loads that are to come within beta, the compact
+arrays are brought to the driver, some hundred bytes a subscriber.
 
 Owns what is a task and what the driver does. Knows no algorithm from inside.
 """
@@ -38,7 +38,9 @@ from gravitate.plan.assignment.problem import (
     Network,
     Problem,
     problem_of,
+    whole,
 )
+from gravitate.plan.assignment.searching import within_beta
 from gravitate.plan.assignment.slp import (
     Decision,
     Descent,
@@ -50,7 +52,7 @@ from gravitate.plan.assignment.slp import (
     level_filters,
     tree_filters,
 )
-from gravitate.plan.assignment.solution import Filters, Solution
+from gravitate.plan.assignment.solution import Filters, Solution, loads_of
 
 _BY_BROKER: Final = "broker int, block int, content binary"
 _FOUND: Final = "broker int, found binary"
@@ -93,11 +95,11 @@ def problem_at_driver(crowd: Crowd, bounds: Bounds) -> Problem:
     """The whole problem as arrays at the driver, for algorithms that go one by one."""
     rows = sorted(crowd.blocks.collect(), key=lambda row: row["block"])
     shape = crowd.shape
-    whole = joined([block_of(row.asDict(), shape.dimensions, shape.axes) for row in rows])
+    everybody = joined([block_of(row.asDict(), shape.dimensions, shape.axes) for row in rows])
     return problem_of(
         crowd.network,
-        whole.locations,
-        whole.interests,
+        everybody.locations,
+        everybody.interests,
         crowd.delay_max,
         bounds.beta,
         bounds.beta_max,
@@ -114,6 +116,7 @@ def slp1_on_spark(
         decision = decide(flat(network), population, crowd.capacity(bounds), seed, "", how.filters)
     preliminary = flat_filters(network, decision, crowd.shape.axes)
     solution = adjusted_on_spark(crowd, decision.leaf, preliminary, seed, how)
+    solution = _within_beta(crowd, bounds, solution, seed)
     return Planned(solution, decision.assigned.yardstick, decision.assigned.solves)
 
 
@@ -134,6 +137,7 @@ def slp_on_spark(
     known = [level_filters(level, decision), *(descent.filters for descent in below.values())]
     preliminary = tree_filters(network, known, crowd.shape.axes)
     solution = adjusted_on_spark(crowd, leaf, preliminary, seed, how)
+    solution = _within_beta(crowd, bounds, solution, seed)
     first = decision.assigned
     return Planned(
         solution,
@@ -159,6 +163,15 @@ def adjusted_on_spark(
     nothing = np.empty((0, 2, axes))
     of_leaves = [found.get(broker, nothing) for broker in network.leaves.tolist()]
     return Solution(leaf, filters_upward(network, of_leaves, preliminary, seed, parameters.adjust))
+
+
+def _within_beta(crowd: Crowd, bounds: Bounds, solution: Solution, seed: int) -> Solution:
+    """Few go on, one by one along chains: everybody is brought to the driver, if that is needed."""
+    network = crowd.network
+    wanted = whole(bounds.beta * network.capacity * crowd.shape.subscribers)
+    if (loads_of(network, solution.leaf) <= wanted).all():
+        return solution
+    return within_beta(problem_at_driver(crowd, bounds), solution, seed)
 
 
 # --- in tasks -------------------------------------------------------------------------------------

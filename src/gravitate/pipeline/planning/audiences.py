@@ -18,6 +18,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +31,7 @@ from gravitate.pipeline.planning.recorded import places, positions
 from gravitate.pipeline.totals import STATE_SCHEMA, Totals
 from gravitate.plan.assignment.gains import Candidates, Gains
 from gravitate.plan.crossings import Floats, Ints, Wanted, crossings, flows_at
-from gravitate.plan.flow import flow
+from gravitate.plan.flow import Loads, Reached, flow, flows_of
 
 _EVENT: Final = ("publisher", "incarnation", "counter")
 _GAINS: Final = "subscriber int, alone double, joint double"
@@ -74,6 +75,19 @@ def audiences(publications: Any, deliveries: Any, numbers: Any, by_size: bool = 
     return flow_groups(events, by_size)
 
 
+class Served(msgspec.Struct, frozen=True, eq=False):
+    """Where subscribers are served, by number."""
+
+    home: Ints
+    own_s: Floats | float = 0.0
+    """How far each is from there: what brokers do not measure."""
+
+
+def to_clients(state: str) -> str:
+    """Under which name delays to clients go."""
+    return f"{state}, to clients"
+
+
 class RecordedEvents:
     """Rows of `audiences`, asked what subscribers elsewhere change: `plan.assignment.gains.Events`
     on Spark."""
@@ -111,11 +125,13 @@ class RecordedEvents:
         found[at] = summed.column("saved").to_numpy()
         return found
 
-    def totals(self, homes: Mapping[str, Ints], forwarding: str = "S0") -> dict[str, Totals]:
-        """What the flows amount to with subscribers at these places, by the name of the state."""
-        task = functools.partial(_totals, self._overlay, dict(homes), forwarding)
+    def totals(self, states: Mapping[str, Served], forwarding: str = "S0") -> dict[str, Totals]:
+        """What the flows amount to in each state by its name; and by `to_clients` of that name
+        the delays until clients have events, everything else left out."""
+        task = functools.partial(_totals, self._overlay, dict(states), forwarding)
         found = self._rows.mapInArrow(task, STATE_SCHEMA)
-        return collected(found, tuple(homes), len(self._overlay.brokers))
+        names = (*states, *map(to_clients, states))
+        return collected(found, names, len(self._overlay.brokers))
 
 
 # --- in a task ------------------------------------------------------------------------------------
@@ -182,14 +198,20 @@ def _savings(
 
 def _totals(
     overlay: Overlay,
-    homes: Mapping[str, Ints],
+    states: Mapping[str, Served],
     forwarding: str,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    totals = {state: Totals(len(overlay.brokers)) for state in homes}
+    count = len(overlay.brokers)
+    totals = {name: Totals(count) for state in states for name in (state, to_clients(state))}
     for batch in batches:
         wanted = wanted_of(batch, overlay)
-        for state, home in homes.items():
-            flows = flows_at(wanted, home, len(overlay.brokers))
-            totals[state].add(flows, *flow(overlay.tree, flows, forwarding))
+        for state, served in states.items():
+            flows, own = flows_at(wanted, served.home, count)
+            loads, reached = flow(overlay.tree, flows, forwarding)
+            totals[state].add(flows, loads, reached)
+            own_s = np.broadcast_to(served.own_s, len(served.home))[wanted.member]
+            late = Reached(reached.hops[own], reached.delay_s[own] + own_s)
+            each = flows_of(wanted.source, wanted.first, flows.target[own], 1.0, wanted.events)
+            totals[to_clients(state)].add(each, Loads.none(count), late)
     yield from state_rows(totals)

@@ -19,9 +19,15 @@ from pyspark.sql import functions as F
 from gravitate.config.plan import Plan, plan_of
 from gravitate.model.moves import ReassignSubscriber
 from gravitate.pipeline.measured import subscription_changes
-from gravitate.pipeline.metrics import Evaluation, Terms
+from gravitate.pipeline.metrics import Terms
 from gravitate.pipeline.planning import listeners as told
-from gravitate.pipeline.planning.audiences import RecordedEvents, audiences, numbered
+from gravitate.pipeline.planning.audiences import (
+    RecordedEvents,
+    Served,
+    audiences,
+    numbered,
+    to_clients,
+)
 from gravitate.pipeline.planning.densities import densities
 from gravitate.pipeline.planning.listeners import Listeners
 from gravitate.pipeline.planning.making import Run, Tell
@@ -36,7 +42,12 @@ from gravitate.plan.assignment.event_space import Density, Floats, marks_of
 from gravitate.plan.assignment.gains import Gains, worthwhile
 from gravitate.plan.assignment.problem import Ints
 
+Metrics = dict[str, float | None]
+
+DELAYS: Final = ("delay_ms_mean", "delay_ms_p50", "delay_ms_p95", "delay_ms_p99", "delay_ms_max")
 NOBODY: Final = "Nobody moves: "
+NAMED_MAX: Final = 10
+"""So many brokers are named at most where a bound does not hold."""
 
 
 def plan_subscribers(
@@ -76,7 +87,7 @@ def plan_from_store(
         scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
         chosen = _chosen(scene, interests, choice, events)
         tell(f"predicting what {len(chosen.moves)} moves change")
-        before, after = _predicted(run, interests.listeners, chosen, events)
+        before, after = _predicted(run, scene, interests.listeners, chosen, events)
     finally:
         rows.unpersist()
     return plan_of(
@@ -88,8 +99,8 @@ def plan_from_store(
         | run.parameters(),
         moves=chosen.moves,
         recorded=run.measured.metrics(),
-        before=before.metrics(),
-        after=after.metrics(),
+        before=before,
+        after=after,
         yardstick=chosen.yardstick,
         notes=chosen.notes,
     )
@@ -187,36 +198,56 @@ def _notes(posed: Posed, target: Ints, after: Ints, gains: Gains) -> tuple[str, 
         )
     if gains.before and moves.any():
         share = 100 * (gains.before - gains.after) / gains.before
-        said.append(f"Links carry {share:.1f} % fewer messages.")
+        said.append(
+            f"Links carry {share:.1f} % fewer messages."
+            if share >= 0
+            else f"Links carry {-share:.1f} % more messages: brokers that have more than "
+            f"{posed.problem.beta_max:.3g} times their share of subscribers are relieved."
+        )
     now, then = posed.broken(posed.home), posed.broken(after)
     worse = [key for key, (far, _) in then.items() if key not in now or far > now[key][0]]
     said += [f"A bound does not hold: {then[key][1]}." for key in worse]
     for kind in ("latency", "load"):
-        stays = sum(key[0] == kind for key in then) - sum(key[0] == kind for key in worse)
+        stays = sorted(name for of, name in then if of == kind and (of, name) not in worse)
         if stays:
-            said.append(f"At {stays} brokers the bound on {kind} holds neither before nor after.")
+            more = f" and {len(stays) - NAMED_MAX} more" if len(stays) > NAMED_MAX else ""
+            named = f"{', '.join(stays[:NAMED_MAX])}{more}"
+            said.append(f"The bound on {kind} holds neither before nor after at {named}.")
     return tuple(said)
 
 
 def _predicted(
-    run: Run, listeners: Listeners, chosen: Chosen, events: RecordedEvents
-) -> tuple[Evaluation, Evaluation]:
+    run: Run, scene: Scene, listeners: Listeners, chosen: Chosen, events: RecordedEvents
+) -> tuple[Metrics, Metrics]:
     """Every metric of the recorded events, with subscribers where they are and where they go."""
-    homes = dict(zip(STATES, (listeners.home, chosen.after), strict=True))
-    totals = events.totals(homes, run.network.forwarding)
+    states = {
+        state: Served(home, scene.own_ms(listeners.home, home) / 1000)
+        for state, home in zip(STATES, (listeners.home, chosen.after), strict=True)
+    }
+    totals = events.totals(states, run.network.forwarding)
     costs = (0.0, sum(move.why.cost for move in chosen.moves))
-    before, after = (
-        evaluated(
-            state,
-            totals[state],
-            run.network,
-            run.overlay,
-            msgspec.structs.replace(run.frame, subscribers=_loads(listeners, home, run.overlay)),
-            cost,
+
+    def metrics(state: str, cost: float) -> Metrics:
+        loads = _loads(listeners, states[state].home, run.overlay)
+        frame = msgspec.structs.replace(run.frame, subscribers=loads)
+        found, to_client = (
+            evaluated(name, totals[name], run.network, run.overlay, frame, cost).metrics()
+            for name in (state, to_clients(state))
         )
-        for (state, home), cost in zip(homes.items(), costs, strict=True)
-    )
+        return with_client_delays(found, to_client)
+
+    before, after = map(metrics, STATES, costs)
     return before, after
+
+
+def with_client_delays(found: Metrics, to_client: Metrics) -> Metrics:
+    """Metrics with delays to clients behind those that brokers measure."""
+    told: Metrics = {}
+    for name, value in found.items():
+        told[name] = value
+        if name == DELAYS[-1]:
+            told |= {f"client_{delay}": to_client[delay] for delay in DELAYS}
+    return told
 
 
 def _loads(listeners: Listeners, home: Ints, overlay: Overlay) -> dict[str, int]:

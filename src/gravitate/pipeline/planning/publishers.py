@@ -23,7 +23,7 @@ import pyarrow as pa
 from gravitate.config.network import Network
 from gravitate.config.script import ServiceTimes
 from gravitate.errors import InputError
-from gravitate.model.moves import Rationale, RelocatePublisher
+from gravitate.model.moves import Rationale, RelocatePublisher, moving_cost
 from gravitate.overlay.tree import Neighbours, neighbours, path
 from gravitate.pipeline.metrics import tree_of
 from gravitate.pipeline.planning.recorded import Audience, by_publisher, whole_publishers
@@ -214,7 +214,7 @@ def move_of(row: Any, near: Neighbours, mechanism: Mechanism) -> RelocatePublish
     why = Rationale(
         reason=_reason(row, mechanism, figures),
         gain=before - after,
-        cost=float(len(way) - 1),
+        cost=moving_cost(way),
         figures=figures,
     )
     return RelocatePublisher("", row["publisher"], row["source"], row["target"], why, tuple(way))

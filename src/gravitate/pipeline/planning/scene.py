@@ -66,6 +66,12 @@ class Scene(msgspec.Struct, frozen=True, eq=False):
         near_ms = np.ascontiguousarray(direct_ms[:, broker])
         return cls(overlay, root, posed, broker, leaf, near_ms, points)
 
+    def own_ms(self, place: Ints, broker: Ints) -> Floats:
+        """How far subscribers are from a broker that serves them; `place` is where they are, the
+        broker that they had when they were recorded."""
+        found: Floats = self.near_ms[place, self.leaf[broker]]
+        return found
+
 
 def tree_distances(overlay: Overlay) -> tuple[Floats, Floats]:
     """Between all pairs of brokers along the tree: latency in ms, and links."""

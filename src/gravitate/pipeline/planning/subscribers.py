@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from gravitate.errors import InputError
-from gravitate.model.moves import Rationale, ReassignSubscriber
+from gravitate.model.moves import Rationale, ReassignSubscriber, moving_cost
 from gravitate.overlay.tree import path
 from gravitate.pipeline.planning.listeners import Listeners
 from gravitate.pipeline.planning.publishers import EVIDENCE_MIN
@@ -36,7 +36,8 @@ from gravitate.plan.assignment.problem import (
     Problem,
     candidate_table,
 )
-from gravitate.plan.assignment.solution import violations
+from gravitate.plan.assignment.searching import relieved, within_latencies
+from gravitate.plan.assignment.solution import Solution, violations
 
 ALGORITHM: Final = "best"
 """The best that there is."""
@@ -155,16 +156,21 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
 
     def targets(self) -> tuple[Ints, float | None]:
         """Where the algorithm would have every subscriber, whether moving there is worth while
-        or not; and the value of its linear programs, if it has any."""
-        solution, yardstick = solve_with_yardstick(
-            self.choice.algorithm, self.problem, self.choice.seed
-        )
-        chosen = self.scene.broker[solution.leaf]
-        # Some algorithms ignore candidates, and with them who is to stay.
-        table = candidate_table(self.problem.reach.candidates, len(self.scene.leaf))
+        or not; and the value of its linear programs, if it has any.
+
+        Some algorithms ignore candidates, and with them who is to stay, or how many brokers may
+        have: what they chose is brought within the bounds as far as candidates allow."""
+        problem, seed = self.problem, self.choice.seed
+        solution, yardstick = solve_with_yardstick(self.choice.algorithm, problem, seed)
+        table = candidate_table(problem.reach.candidates, len(self.scene.leaf))
         is_candidate = table[np.arange(len(solution.leaf)), solution.leaf]
+        home = self.scene.leaf[self.home[self.subscriber]]
+        near = within_latencies(
+            problem, Solution(np.where(is_candidate, solution.leaf, home), solution.filters)
+        )
         found = self.home.copy()
-        found[self.subscriber] = np.where(is_candidate, chosen, self.home[self.subscriber])
+        leaf = relieved(problem, near, problem.beta_max, seed).leaf()
+        found[self.subscriber] = self.scene.broker[leaf]
         return found, yardstick
 
     def lower_bound(self) -> float:
@@ -194,28 +200,31 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
 
     def latency_ms(self, home: Ints) -> Floats:
         """Of all subscribers from the root, with them at `home`."""
-        leaf = self.scene.leaf[home]
-        return self.scene.network.leaf_ms[leaf] + self.scene.near_ms[self.home, leaf]
+        tree_ms: Floats = self.scene.network.leaf_ms[self.scene.leaf[home]]
+        return tree_ms + self.scene.own_ms(self.home, home)
 
-    def broken(self, home: Ints) -> dict[tuple[str, int], tuple[float, str]]:
+    def broken(self, home: Ints) -> dict[tuple[str, str], tuple[float, str]]:
         """Bounds on latency and load that do not hold with subscribers at `home`: by kind and
         broker how far, and a sentence."""
         solution = with_grown_filters(self.problem, self.scene.leaf[home[self.subscriber]])
         brokers = self.scene.overlay.brokers
         at = dict(zip(self.scene.network.leaves.tolist(), self.scene.broker.tolist(), strict=True))
-        said: dict[tuple[str, int], tuple[float, str]] = {}
+        said: dict[tuple[str, str], tuple[float, str]] = {}
         for found in violations(self.problem, solution):
+            if found.kind not in ("load", "latency"):
+                continue
+            name = brokers[at[found.broker]]
             if found.kind == "load":
-                said[found.kind, found.broker] = (
+                said[found.kind, name] = (
                     found.found,
-                    f"{brokers[at[found.broker]]} has {found.found:.3g} times its share of "
-                    f"subscribers, {found.accepted:.3g} allowed",
+                    f"{name} has {found.found:.3g} times its share of subscribers, "
+                    f"{found.accepted:.3g} allowed",
                 )
-            elif found.kind == "latency":
-                said[found.kind, found.broker] = (
+            else:
+                said[found.kind, name] = (
                     found.found,
-                    f"subscribers of {brokers[at[found.broker]]} are up to {found.found:.3g} ms "
-                    f"away, {found.accepted:.3g} ms allowed",
+                    f"subscribers of {name} are up to {found.found:.3g} ms away, "
+                    f"{found.accepted:.3g} ms allowed",
                 )
         return said
 
@@ -245,7 +254,7 @@ def moves_of(
         why = Rationale(
             _reason(by, way, figures, overlay.brokers[posed.scene.root]),
             gain=figures["messages_saved"],
-            cost=float(len(way) - 1),
+            cost=moving_cost(way),
             figures=figures,
         )
         found.append(ReassignSubscriber("", listeners.names[number], source, goal, why, tuple(way)))

@@ -4,7 +4,9 @@
     checked.off_share
 
 Where the run has the plan's moves in it, only what came after the last of them counts, in whole
-periods; a run in which they were done before it began counts as a whole.
+periods; a run in which they were done before it began counts as a whole. Other events and another
+audience came than were recorded, so the prediction is made again for them (`expectation`), and what
+was measured is held against that.
 
 Owns the comparison. What a run measured is `measured`'s business.
 """
@@ -23,19 +25,24 @@ from gravitate.config.plan import Plan, differences
 from gravitate.config.script import ServiceTimes
 from gravitate.errors import FileError
 from gravitate.model.moves import MoveOutcome
-from gravitate.pipeline.measured import evaluate_run
 from gravitate.pipeline.metrics import Terms
+from gravitate.pipeline.planning import expectation
+from gravitate.pipeline.planning.making import Run
 from gravitate.pipeline.report.write import complete_store
 from gravitate.pipeline.store import Store
 
 Tell = Callable[[str], None]
+Figures = dict[str, float | None]
 
 MESSAGE_RATE: Final = "broker_rate_msgs_per_s_mean"
 TOLERANCE_SHARE: Final = 0.1
+ALIKE_SHARE: Final = 0.02
+"""Traffic that differs by less is not told of."""
 PUBLISHED_RATE: Final = "published_rate_msgs_per_s"
+DELIVERED_RATE: Final = "delivered_rate_msgs_per_s"
 _TOTALS: Final = {
     "published": PUBLISHED_RATE,
-    "delivered": "delivered_rate_msgs_per_s",
+    "delivered": DELIVERED_RATE,
     "arrivals": "arrivals_rate_msgs_per_s",
     "pure_forwarders": "pure_forwarders_rate_msgs_per_s",
     "psoop_cost": "psoop_cost_per_s",
@@ -49,9 +56,12 @@ class Compared(msgspec.Struct, frozen=True):
     metric: str
     before: float | None
     predicted: float | None
+    """For the events that the plan was made from."""
+    expected: float | None
+    """The same for the events that came."""
     measured: float | None
     difference_share: float | None
-    """From the predicted value to the measured one, of the predicted."""
+    """From the expected value to the measured one, of the expected."""
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -64,7 +74,7 @@ class Verification(msgspec.Struct, frozen=True):
     """What came before on the clock of the run was left out; None: nothing was."""
     metrics: tuple[Compared, ...]
     off_share: float | None
-    """How far the message rate is off the prediction, for the same traffic."""
+    """How far the message rate is off the prediction for the events that came."""
     tolerance_share: float
     holds: bool
     caveats: tuple[str, ...]
@@ -90,34 +100,41 @@ def verify(
     since_s = None
     if done_at_s:
         store, since_s = _after(spark, store, run, max(done_at_s))
-    tell(f"comparing with what {run.name} measured")
-    measured = evaluate_run(spark, store, terms=_terms(plan)).metrics()
-    return compared(plan, run.name, measured, len(done_at_s), since_s, tolerance_share)
+    found = Run.read(spark, store, run.name, _terms(plan), tell)
+    tell("predicting the same for the events that came")
+    came = expectation.expected(spark, store, found, plan).metrics()
+    return compared(
+        plan, run.name, found.measured.metrics(), came, len(done_at_s), since_s, tolerance_share
+    )
 
 
 def compared(
     plan: Plan,
     run: str,
-    measured: dict[str, float | None],
+    measured: Figures,
+    expected: Figures,
     moves_done: int = 0,
     since_s: float | None = None,
     tolerance_share: float = TOLERANCE_SHARE,
 ) -> Verification:
-    """The plan's figures, the message rate among them, beside measured ones."""
-    before, after, found = (_a_second(it) for it in (plan.before, plan.after, measured))
+    """The plan's figures, the message rate among them, beside those that were measured and those
+    that the plan would have had for what was."""
+    before, after, came, found = (
+        _a_second(it) for it in (plan.before, plan.after, expected, measured)
+    )
     metrics = tuple(
-        Compared(name, before.get(name), value, found.get(name), _share(value, found.get(name)))
+        Compared(
+            name,
+            before.get(name),
+            value,
+            came.get(name),
+            found.get(name),
+            _share(came.get(name), found.get(name)),
+        )
         for name, value in after.items()
     )
-    by_name = {it.metric: it for it in metrics}
-    published = by_name.get(PUBLISHED_RATE)
-    share = _for_the_same_traffic(by_name[MESSAGE_RATE], published)
-    caveats = []
-    if published and published.difference_share and abs(published.difference_share) > 0.02:
-        caveats.append(
-            f"The run published {published.measured:.3g} events a second and the recording "
-            f"{published.predicted:.3g}: rates differ by as much for that alone."
-        )
+    share = _share(came.get(MESSAGE_RATE), found.get(MESSAGE_RATE))
+    caveats = _other_traffic(after, came)
     if 0 < moves_done < len(plan.moves):
         caveats.append(
             f"Of the {len(plan.moves)} moves of the plan the run has {moves_done} done: "
@@ -137,20 +154,32 @@ def compared(
     )
 
 
-def _for_the_same_traffic(rate: Compared, published: Compared | None) -> float | None:
-    """The difference of message rates a publication: they grow with the traffic."""
-    if published is None or not published.measured or not published.predicted:
-        return rate.difference_share
-    if rate.measured is None or not rate.predicted:
-        return rate.difference_share
-    expected = rate.predicted * published.measured / published.predicted
-    return (rate.measured - expected) / expected
+def _other_traffic(recorded: Figures, came: Figures) -> list[str]:
+    """A sentence where the events or the audience that came are not like those recorded."""
+    (published, delivered), (now_published, now_delivered) = (
+        [figures.get(name) or 0.0 for name in (PUBLISHED_RATE, DELIVERED_RATE)]
+        for figures in (recorded, came)
+    )
+    if not published or not now_published:
+        return []
+    each, now_each = delivered / published, now_delivered / now_published
+    if max(abs(_change(published, now_published)), abs(_change(each, now_each))) <= ALIKE_SHARE:
+        return []
+    return [
+        f"The run had {now_published:.3g} events a second with {now_each:.3g} deliveries each "
+        f"instead of {published:.3g} with {each:.3g} in the recording: differences are told from "
+        "the prediction for what came."
+    ]
 
 
-def _a_second(metrics: dict[str, float | None]) -> dict[str, float | None]:
+def _change(before: float, after: float) -> float:
+    return _share(before, after) or 0.0
+
+
+def _a_second(metrics: Figures) -> Figures:
     """Totals as rates, since two runs are never observed for the same time."""
     duration_s = metrics.get("duration_s") or 1.0
-    found: dict[str, float | None] = {}
+    found: Figures = {}
     for name, value in metrics.items():
         if name in _TOTALS:
             found[_TOTALS[name]] = None if value is None else value / duration_s

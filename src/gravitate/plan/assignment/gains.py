@@ -12,9 +12,10 @@ events, which tell exactly how many links are crossed with subscribers here or t
    first, as far as there is room, and only as many as lower the total together;
 3. the first step once more.
 
-Bounds stay what they were: nobody goes where it is no candidate, and no broker gets more
-subscribers than its capacity, or than it had. The result never crosses more links than before; when
-nothing better is found, nobody moves.
+Bounds come first. Nobody goes where it is no candidate, or where there is no room. A broker that
+has more than its capacity is relieved as far as the assignment relieves it, even where that costs
+links: those go whose going costs least. For no other reason does the result cross more links than
+before; when nothing better is found, nobody moves.
 
 Owns that choice. It knows neither filters nor how links are counted.
 """
@@ -94,23 +95,29 @@ def worthwhile(home: Ints, target: Ints, events: Events, limits: Limits) -> tupl
     if limits.moves_max is not None and (after != home).sum() > limits.moves_max:
         after = room.best(after, gains.joint, limits.moves_max)
         after, gains = _without_idle_moves(home, after, events.gains(home, after), events, room)
-        if gains.after > gains.before:
+        if gains.after > gains.before and room.excess(after) >= room.excess(home):
             return home.copy(), _nothing(gains)
     return after, gains
 
 
 def _start(home: Ints, target: Ints, events: Events, room: Room) -> tuple[Ints, Gains]:
     """What of the chosen places is worth while; if nothing is in all, then of those that are for
-    their subscriber alone; if nothing is again, home."""
+    their subscriber alone; if nothing is again, home. Where brokers have too many the start that
+    leaves the fewest of them, and of several the first that crosses no more links than before."""
     found = events.gains(home, target)
     on_their_own = np.where(found.alone > 0, target, home)
-    for start, worth in ((target, found.joint), (on_their_own, found.alone)):
-        after = room.kept(start, worth)
-        gains = found if (after == target).all() else events.gains(home, after)
-        after, gains = _without_idle_moves(home, after, gains, events, room)
-        if gains.after <= gains.before:
+    tried = []
+    for start, worth in ((target, found.joint), (on_their_own, found.alone), (home, found.alone)):
+        after = room.relieved(room.kept(start, worth), target, worth)
+        if (after == home).all():
+            gains = _nothing(found)
+        else:
+            gains = found if (after == target).all() else events.gains(home, after)
+            after, gains = _without_idle_moves(home, after, gains, events, room)
+        if gains.after <= gains.before and not room.excess(after):
             return after, gains
-    return home.copy(), _nothing(found)
+        tried.append((after, gains))
+    return min(tried, key=lambda it: (room.excess(it[0]), max(it[1].after, it[1].before)))
 
 
 def _nothing(gains: Gains) -> Gains:

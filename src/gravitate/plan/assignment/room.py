@@ -1,7 +1,9 @@
-"""How many subscribers brokers may have while some of them move: what a bound says, or as many as
-they have now, so that nobody must go who is there.
+"""How many subscribers brokers may have while some of them move: what a bound says.
 
-Owns the counting. Invariant: from places that keep to it every answer keeps to it.
+A broker that has too many may lose some, and takes nobody in until it is below its bound.
+
+Owns the counting. Invariant: whoever comes to a broker finds room there, so from places where that
+holds every answer has no broker with more than its bound or than it had.
 """
 
 from __future__ import annotations
@@ -20,28 +22,44 @@ class Room:
     def __init__(self, home: Ints, capacity: Longs, is_counted: Bools | None = None) -> None:
         self._home = home
         self._is_counted = np.ones(len(home), np.bool_) if is_counted is None else is_counted
-        self._brokers = len(capacity)
-        self._most = np.maximum(capacity, self._loads(home))
-
-    def _loads(self, places: Ints) -> Longs:
-        counted = places[self._is_counted]
-        return np.bincount(counted, minlength=self._brokers).astype(np.int64)
+        self._capacity = capacity
 
     def _free(self, places: Ints) -> Longs:
-        return self._most - self._loads(places)
+        """How many more each broker may have; below 0 where it has too many."""
+        counted = places[self._is_counted]
+        return self._capacity - np.bincount(counted, minlength=len(self._capacity))
+
+    def excess(self, places: Ints) -> int:
+        """How many are where they are too many."""
+        return -int(np.minimum(self._free(places), 0).sum())
 
     def kept(self, after: Ints, worth: Floats) -> Ints:
         """The same without the least worthy moves to brokers that would have too many."""
         found = after.copy()
         while True:
             free = self._free(found)
-            full = np.flatnonzero(free < 0)
-            if not len(full):
+            is_too_many = (found != self._home) & self._is_counted & (free[found] < 0)
+            if not is_too_many.any():
                 return found
-            for broker in full.tolist():
-                came = np.flatnonzero((found == broker) & (self._home != broker) & self._is_counted)
+            for broker in np.unique(found[is_too_many]).tolist():
+                came = np.flatnonzero(is_too_many & (found == broker))
                 least = came[np.argsort(worth[came], kind="stable")[: -free[broker]]]
                 found[least] = self._home[least]
+
+    def relieved(
+        self, here: Ints, target: Ints, worth: Floats, moves_max: int | None = None
+    ) -> Ints:
+        """The same with as many gone to their target as were too many at home, the worthiest
+        first, as far as there is room and moves are allowed."""
+        found = here.copy()
+        free = self._free(found)
+        may = np.flatnonzero((here == self._home) & (target != self._home) & self._is_counted)
+        left = len(may) if moves_max is None else moves_max
+        for subscriber in may[np.argsort(-worth[may], kind="stable")].tolist():
+            is_too_many = free[found[subscriber]] < 0
+            if left and is_too_many and self._go(subscriber, int(target[subscriber]), found, free):
+                left -= 1
+        return found
 
     def back(self, after: Ints, subscribers: Longs) -> Ints:
         """Some subscribers at home again, in their order, as far as there is room."""
@@ -52,14 +70,15 @@ class Room:
         return found
 
     def best(self, after: Ints, worth: Floats, moves_max: int) -> Ints:
-        """Everybody at home but for some moves, the worthiest first as far as there is room.
+        """Everybody at home but for some moves: of those who are too many there, then the
+        worthiest first as far as there is room.
 
         A move that finds none is tried again when others have made some."""
-        found = self._home.copy()
+        found = self.relieved(self._home, after, worth, moves_max)
         free = self._free(found)
-        moved = np.flatnonzero(after != self._home)
+        moved = np.flatnonzero(after != found)
         waiting = moved[np.argsort(-worth[moved], kind="stable")].tolist()
-        left = moves_max
+        left = moves_max - int((found != self._home).sum())
         while left:
             still = []
             for subscriber in waiting:

@@ -14,10 +14,11 @@ Attempts that lower the bandwidth stay; others stay with a probability that fall
 cost and with time (simulated annealing), and the best state seen is the result. At the end filters
 are adjusted once more.
 
-What holds: the result is never worse than the start. Latencies are within their bounds, also where
-the start's are not. No leaf is loaded beyond beta, or beyond the start's load balance factor where
-that is more; a start beyond beta_max is first brought to it as far as candidates allow, even where
-that costs bandwidth. The same seed gives the same result.
+What holds: the result is never worse than the start (`solution.rank`). Latencies are within their
+bounds, also where the start's are not. No leaf is loaded beyond beta where candidates allow that at
+all: a start beyond it is first brought to it, even where that costs bandwidth. Where they do not,
+no leaf is loaded beyond the start's load balance factor, or beyond beta_max as far as candidates
+allow. The same seed gives the same result.
 
 Knows neither how the start was made nor any clock: time is bounded by attempts and by how many
 subscribers are taken out in all.
@@ -90,14 +91,38 @@ def improved(
 
 def _within_bounds(problem: Problem, solution: Solution, seed: int) -> Slots:
     """The start with latencies within bounds and loads as near to theirs as candidates allow."""
+    near = within_latencies(problem, solution)
+    slots = relieved(problem, near, problem.beta, seed)
+    if (slots.state.load <= slots.fixed.capacity).all():
+        return slots
+    factor = float(load_factors(problem, loads_of(problem.network, near.leaf)).max())
+    return relieved(problem, near, min(factor, problem.beta_max), seed)
+
+
+def within_beta(problem: Problem, solution: Solution, seed: int = 0) -> Solution:
+    """The solution with as few moves as bring loads within beta, or as it is where candidates do
+    not allow that."""
+    if not (loads_of(problem.network, solution.leaf) > problem.leaf_capacities(problem.beta)).any():
+        return solution
+    slots = relieved(problem, solution, problem.beta, seed)
+    if (slots.state.load > slots.fixed.capacity).any():
+        return solution
+    return _finished(problem, slots.solution(), seed)
+
+
+def within_latencies(problem: Problem, solution: Solution) -> Solution:
+    """The solution with everybody at a candidate; filters may be too small for that."""
     network = problem.network
     leaf = solution.leaf.copy()
     load = loads_of(network, leaf)
     repair_kernels.bring_home(problem.reach.candidates, network.capacity * len(problem), leaf, load)
-    factor = float(load_factors(problem, load).max())
-    capacity = problem.leaf_capacities(min(max(problem.beta, factor), problem.beta_max))
-    slots = slots_of(problem, Solution(leaf, solution.filters), capacity, seed)
-    if (load > capacity).any():
+    return Solution(leaf, solution.filters)
+
+
+def relieved(problem: Problem, solution: Solution, factor: float, seed: int) -> Slots:
+    """The solution with loads within a factor of fair shares, as far as candidates allow."""
+    slots = slots_of(problem, solution, problem.leaf_capacities(factor), seed)
+    if (slots.state.load > slots.fixed.capacity).any():
         repair_kernels.relieve_overloaded(slots.fixed, slots.state)
         slots.refresh()
     return slots

@@ -13,8 +13,9 @@ Decided here, where the paper's supplement is missing: leaves stay in the decisi
 subscribers. After the leaves are fixed, filters are built from them upward.
 
 Beyond the paper: when leaves below the filters that cover somebody are too few for beta_max, those
-who have no others may also go where a filter has to grow least, round by round. So bounds that can
-be held are held.
+who have no others may also go where a filter has to grow least, round by round. And where loads are
+still beyond beta at the end, as few as can be go on to leaves with room, those that cost least. So
+bounds that can be held are held, the wanted one too.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from gravitate.plan.assignment.problem import (
     Problem,
     leaf_bits,
 )
+from gravitate.plan.assignment.searching import within_beta
 from gravitate.plan.assignment.solution import Filters, Solution, filters_of
 
 
@@ -93,6 +95,7 @@ def slp1(problem: Problem, seed: int = 0, parameters: SlpParameters = DEFAULTS) 
     )
     filters = flat_filters(problem.network, decision, problem.dimensions)
     solution = adjusted(problem, decision.leaf, filters, seed, parameters.adjust)
+    solution = within_beta(problem, solution, seed)
     return Planned(solution, decision.assigned.yardstick, decision.assigned.solves)
 
 
@@ -105,6 +108,7 @@ def slp(problem: Problem, seed: int = 0, parameters: SlpParameters = DEFAULTS) -
     )
     filters = tree_filters(network, [descent.filters], problem.dimensions)
     solution = adjusted(problem, descent.leaf, filters, seed, parameters.adjust)
+    solution = within_beta(problem, solution, seed)
     return Planned(solution, descent.yardstick, descent.solves)
 
 

@@ -147,11 +147,14 @@ def violations(problem: Problem, solution: Solution) -> list[Violation]:
     ]
 
 
-def rank(problem: Problem, solution: Solution) -> tuple[int, int, float]:
-    """Less is better: broken filters and latencies, load beyond what is allowed, bandwidth."""
+def rank(problem: Problem, solution: Solution) -> tuple[int, int, bool, float]:
+    """Less is better: broken filters and latencies, load beyond what is allowed, whether any is
+    beyond what is wanted, bandwidth."""
     broken = sum(v.is_hard and v.kind != "load" for v in violations(problem, solution))
-    over = loads_of(problem.network, solution.leaf) - problem.leaf_capacities(problem.beta_max)
-    return broken, int(np.maximum(over, 0).sum()), measures(problem, solution).bandwidth
+    loads = loads_of(problem.network, solution.leaf)
+    over = int(np.maximum(loads - problem.leaf_capacities(problem.beta_max), 0).sum())
+    is_unbalanced = bool((loads > problem.leaf_capacities(problem.beta)).any())
+    return broken, over, is_unbalanced, measures(problem, solution).bandwidth
 
 
 def _complexity(problem: Problem, solution: Solution) -> list[Violation]:

@@ -59,5 +59,10 @@ def moved(server: str, told: str, size_max: int) -> bytes:
 
 def reason_string(told: str) -> Properties:
     """The property, shortened to what a client may be expected to take."""
-    text = told.encode()[:REASON_BYTES_MAX].decode(errors="ignore").replace("\0", "?")
-    return {Property.REASON_STRING: text}
+    return {Property.REASON_STRING: shortened(told)}
+
+
+def shortened(told: str) -> str:
+    """A text that fits into any packet, whatever was to be said."""
+    start = told[:REASON_BYTES_MAX].encode(errors="replace")[:REASON_BYTES_MAX]
+    return start.decode(errors="ignore").replace("\0", "?")

@@ -130,6 +130,8 @@ class DeliveryChecker(Observer):
         life = self._lives.get(place, {}).pop(kind, None)
         if life is not None:
             for subscription in list(life.subscriptions):
+                # That it has ended will be told in its turn.
+                self._left_names.add(subscription)
                 self._end(life, subscription)
             if kind == SERVED:
                 # Its client is connected elsewhere, and may still be given what it was handed.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gravitate.broker.core import Broker
-from gravitate.broker.links import Role
+from gravitate.broker.link import Role
 from gravitate.broker.subscriber_tether import State as SubscriberState
 from gravitate.broker.tether import State
 from gravitate.simulate.clients import Client

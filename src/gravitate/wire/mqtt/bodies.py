@@ -37,6 +37,9 @@ ANY_SIZE: Final = REMAINING_LENGTH_MAX + 5
 _FEW = 8
 _LARGE_BYTES = 16 * 1024
 _BALLAST = 8
+_BALLAST_KEPT = 2
+"""How many times as large as its frames a buffer may be, of a selection and of what is kept."""
+_KEPT_TOPIC_BYTES = 256
 
 
 class FrameBodies(msgspec.Struct, eq=False, gc=False):
@@ -50,6 +53,10 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
     """What `emit` made of these bodies last, for the next receiver of the same."""
     topics_found: list[bytes] | None = None
     """What `topics` answers, once asked."""
+    size_found: int = -1
+    """What `size_bytes` answers, once asked."""
+    compacted_once: FrameBodies | None = None
+    """What `compacted` answers, for the next who asks."""
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -69,8 +76,16 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
             chosen = frames[np.asarray(indices)]
         buffer = self.buffer
         if len(buffer) > _LARGE_BYTES:
-            buffer, chosen = _without_ballast(buffer, chosen)
+            buffer, chosen = _without_ballast(buffer, chosen, _BALLAST)
         return FrameBodies(buffer, chosen, self.qos, self.payload_fields)
+
+    def compacted(self) -> FrameBodies:
+        if len(self.buffer) <= _BALLAST_KEPT * self.size_bytes():
+            return self
+        if self.compacted_once is None:
+            buffer, frames = _without_ballast(self.buffer, self.frames, _BALLAST_KEPT)
+            self.compacted_once = FrameBodies(buffer, frames, self.qos, self.payload_fields)
+        return self.compacted_once
 
     def topics(self) -> Sequence[bytes]:
         topics = self.topics_found
@@ -120,10 +135,17 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
         return found
 
     def size_bytes(self) -> int:
-        frames = self.frames
-        if isinstance(frames, list):
-            return sum(row[1] - row[0] for row in frames)
-        return int((frames[:, k.END] - frames[:, k.START]).sum())
+        size = self.size_found
+        if size < 0:
+            frames = self.frames
+            if not isinstance(frames, list):
+                size = k.total_bytes(frames)
+            elif len(frames) == 1:
+                size = frames[0][1] - frames[0][0]
+            else:
+                size = sum([row[1] - row[0] for row in frames])
+            self.size_found = size
+        return size
 
     def payloads(self) -> list[bytes]:
         """The payloads as they were published."""
@@ -171,12 +193,12 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
         return frames if isinstance(frames, list) else frames.tolist()
 
 
-def _without_ballast(buffer: bytes, frames: Frames) -> tuple[bytes, Frames]:
-    """A small part of a large buffer as a buffer of its own.
+def _without_ballast(buffer: bytes, frames: Frames, ballast: int) -> tuple[bytes, Frames]:
+    """A part of a buffer that is more than `ballast` times as large as a buffer of its own.
 
     Selections wait in sessions and on links; a few events must not keep a whole read alive."""
     if isinstance(frames, list):
-        if _BALLAST * sum(row[1] - row[0] for row in frames) > len(buffer):
+        if ballast * sum(row[1] - row[0] for row in frames) >= len(buffer):
             return buffer, frames
         rows: list[Row] = []
         at = 0
@@ -197,13 +219,30 @@ def _without_ballast(buffer: bytes, frames: Frames) -> tuple[bytes, Frames]:
             at += end - start
         return b"".join([buffer[row[0] : row[1]] for row in frames]), rows
     sizes = frames[:, k.END] - frames[:, k.START]
-    if _BALLAST * int(sizes.sum()) > len(buffer):
+    if ballast * int(sizes.sum()) >= len(buffer):
         return buffer, frames
     moved = frames.copy()
     by_row = np.cumsum(sizes) - sizes - frames[:, k.START]
     for column in (k.START, k.END, k.TOPIC, k.TOPIC_END, k.PROPERTIES, k.PAYLOAD):
         moved[:, column] += by_row
     return bytes(gathered(buffer, frames, 0)), moved
+
+
+def by_payload(frames: Frames, bytes_max: int) -> list[tuple[Frames, bool]]:
+    """Frames cut where payloads up to a size, and larger ones, follow one another."""
+    if isinstance(frames, list):
+        large = [row[1] - row[6] > bytes_max for row in frames]
+        has_large = True in large
+    else:
+        beyond = frames[:, k.END] - frames[:, k.PAYLOAD] > bytes_max
+        has_large = bool(beyond.any())
+        large = beyond.tolist() if has_large else []
+    if not has_large:
+        return [(frames, True)]
+    cuts = [i for i in range(1, len(large)) if large[i] != large[i - 1]]
+    return [
+        (frames[first:after], not large[first]) for first, after in pairwise([0, *cuts, len(large)])
+    ]
 
 
 def gathered(buffer: bytes, frames: k.Table, first_packet_id: int) -> memoryview:
@@ -256,8 +295,13 @@ def payload_fields(payload: bytes, wanted: frozenset[str]) -> dict[str, Value]:
 
 
 @lru_cache(maxsize=4096)
-def _topic_text(topic: bytes) -> str:
+def _known_topic_text(topic: bytes) -> str:
     return topic.decode()
+
+
+def _topic_text(topic: bytes) -> str:
+    # Long topics are not kept: strangers would choose how much memory that takes.
+    return _known_topic_text(topic) if len(topic) <= _KEPT_TOPIC_BYTES else topic.decode()
 
 
 @lru_cache(maxsize=256)

@@ -15,6 +15,8 @@ V5: Final = 5
 
 REMAINING_LENGTH_MAX: Final = 268_435_455
 """The largest number that a variable byte integer holds."""
+PROPERTIES_BYTES_MAX: Final = 256 * 1024
+"""The most bytes of properties taken with one packet: whoever reads them looks at each of them."""
 
 
 class PacketType(enum.IntEnum):

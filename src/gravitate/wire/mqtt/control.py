@@ -69,6 +69,9 @@ NUMBER_MAX: Final = 10**18 - 1
 ATTACHMENT_MAX: Final = (1 << 42) - 1
 """Brokers multiply it by `ATTACHMENTS_MAX` and pass it on in 64 bits."""
 
+MEASURING_BYTES_MAX: Final = 256 * 1024
+"""The largest payload of `ping` and `pong`: thousands of brokers."""
+
 CONTROL_PREFIX: Final = "$gravitate/"
 ADVERTISE: Final = "$gravitate/advertise"
 UNADVERTISE: Final = "$gravitate/unadvertise"
@@ -185,6 +188,12 @@ def pong_message(pong: Pong) -> bytes:
 
 def payload_of(packet: Publish, kind: type[Measuring]) -> Measuring:
     """What a `ping` or `pong` says."""
+    if len(packet.payload) > MEASURING_BYTES_MAX:
+        raise MqttError(
+            f"{packet.topic!r} with a payload of {len(packet.payload)} bytes, at most "
+            f"{MEASURING_BYTES_MAX} are taken",
+            ReasonCode.PACKET_TOO_LARGE,
+        )
     try:
         said: Measuring = decode_json(packet.payload, kind)
         return said

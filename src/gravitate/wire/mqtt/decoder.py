@@ -1,12 +1,13 @@
 """Bytes -> packets, for both versions and both directions.
 
 `decode` takes one whole packet without its fixed header. Whatever is wrong with it raises
-`MqttError` with the reason code that the specification asks for, never anything else.
+`MqttError` with the reason code that the specification asks for, never anything else. SUBSCRIBE
+and UNSUBSCRIBE, which may hold any number of topic filters, can also be opened and read on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from gravitate.errors import MqttError
@@ -158,10 +159,22 @@ def _acknowledgement(
     return decoded
 
 
-def _subscribe(reader: Reader, version: int) -> p.Subscribe:
+Requested = tuple[int, Properties, Iterator[p.TopicRequest]]
+"""Of a SUBSCRIBE its packet identifier, its properties, and its topic filters one by one."""
+Unwanted = tuple[int, Properties, Iterator[str]]
+"""The same of an UNSUBSCRIBE."""
+
+
+def open_subscribe(reader: Reader, version: int) -> Requested:
+    """A SUBSCRIBE whose topic filters are decoded as they are asked for."""
     packet_id = _packet_id(reader)
     properties = _properties(reader, version, PacketType.SUBSCRIBE)
-    requests: list[p.TopicRequest] = []
+    if not reader.left():
+        raise protocol_error("SUBSCRIBE without a topic filter")
+    return packet_id, properties, _requests(reader, version)
+
+
+def _requests(reader: Reader, version: int) -> Iterator[p.TopicRequest]:
     while reader.left():
         topic_filter = reader.text("a topic filter")
         options = reader.byte("the subscription options")
@@ -170,11 +183,13 @@ def _subscribe(reader: Reader, version: int) -> p.Subscribe:
             raise malformed(f"reserved bits in the subscription options {options:#04x}")
         if qos == 3 or retain_handling == 3:
             raise protocol_error(f"the subscription options {options:#04x} do not exist")
-        requests.append(
-            p.TopicRequest(topic_filter, qos, bool(options & 4), bool(options & 8), retain_handling)
+        yield p.TopicRequest(
+            topic_filter, qos, bool(options & 4), bool(options & 8), retain_handling
         )
-    if not requests:
-        raise protocol_error("SUBSCRIBE without a topic filter")
+
+
+def _subscribe(reader: Reader, version: int) -> p.Subscribe:
+    packet_id, properties, requests = open_subscribe(reader, version)
     return p.Subscribe(packet_id, tuple(requests), properties)
 
 
@@ -184,14 +199,22 @@ def _suback(reader: Reader, version: int) -> p.Suback:
     return p.Suback(packet_id, tuple(_reason(number) for number in reader.rest()), properties)
 
 
-def _unsubscribe(reader: Reader, version: int) -> p.Unsubscribe:
+def open_unsubscribe(reader: Reader, version: int) -> Unwanted:
+    """An UNSUBSCRIBE whose topic filters are decoded as they are asked for."""
     packet_id = _packet_id(reader)
     properties = _properties(reader, version, PacketType.UNSUBSCRIBE)
-    topic_filters: list[str] = []
-    while reader.left():
-        topic_filters.append(reader.text("a topic filter"))
-    if not topic_filters:
+    if not reader.left():
         raise protocol_error("UNSUBSCRIBE without a topic filter")
+    return packet_id, properties, _topic_filters(reader)
+
+
+def _topic_filters(reader: Reader) -> Iterator[str]:
+    while reader.left():
+        yield reader.text("a topic filter")
+
+
+def _unsubscribe(reader: Reader, version: int) -> p.Unsubscribe:
+    packet_id, properties, topic_filters = open_unsubscribe(reader, version)
     return p.Unsubscribe(packet_id, tuple(topic_filters), properties)
 
 

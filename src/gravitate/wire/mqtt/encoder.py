@@ -6,6 +6,8 @@ DISCONNECT are written in their shortest form.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gravitate.errors import LocalProtocolError
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codes import (
@@ -16,6 +18,9 @@ from gravitate.wire.mqtt.codes import (
 )
 from gravitate.wire.mqtt.primitives import write_binary, write_text, write_u16, write_varint
 from gravitate.wire.mqtt.properties import WILL, Properties, encode_properties
+
+_SUBACK_CODES_V311: Final = bytes(min(code, 0x80) for code in range(256))
+"""In 3.1.1 a subscription is granted or not; why is not said."""
 
 
 def encode(packet: p.Packet, version: int) -> bytes:
@@ -149,10 +154,9 @@ def _options(request: p.TopicRequest, version: int) -> int:
     )
 
 
-def _suback_codes(reasons: tuple[ReasonCode, ...], version: int) -> bytes:
-    if version >= V5:
-        return bytes(reasons)
-    return bytes(code if code < 0x80 else 0x80 for code in reasons)
+def _suback_codes(reasons: tuple[ReasonCode, ...] | bytes, version: int) -> bytes:
+    codes = bytes(reasons)
+    return codes if version >= V5 else codes.translate(_SUBACK_CODES_V311)
 
 
 def _identified(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravitate.matching.jit import kernel
+from gravitate.wire.mqtt.codes import PROPERTIES_BYTES_MAX
 
 Bytes = NDArray[np.uint8]
 Table = NDArray[np.int32]
@@ -177,7 +178,9 @@ def publish_is_plain(data: Bytes, body: int, end: int, version: int, row: Table)
                     return False
                 break
             shift += 7
-        if i + size > end or not properties_are_plain(data, i, i + size):
+        if i + size > end or size > PROPERTIES_BYTES_MAX:
+            return False
+        if not properties_are_plain(data, i, i + size):
             return False
         row[PROPERTIES] = i
         i += size
@@ -262,6 +265,15 @@ def is_contiguous(table: Table) -> bool:
     for i in range(1, table.shape[0]):
         gaps += table[i, START] != table[i - 1, END]
     return gaps == 0
+
+
+@kernel
+def total_bytes(table: Table) -> int:
+    """What the frames take together."""
+    total = 0
+    for i in range(table.shape[0]):
+        total += table[i, END] - table[i, START]
+    return total
 
 
 @kernel

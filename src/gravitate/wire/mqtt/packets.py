@@ -88,8 +88,10 @@ class Subscribe(msgspec.Struct, frozen=True):
 
 
 class Suback(msgspec.Struct, frozen=True):
+    """`reasons` may be given as the bytes they are written as."""
+
     packet_id: int
-    reasons: tuple[ReasonCode, ...]
+    reasons: tuple[ReasonCode, ...] | bytes
     properties: Properties = {}
 
 
@@ -100,10 +102,10 @@ class Unsubscribe(msgspec.Struct, frozen=True):
 
 
 class Unsuback(msgspec.Struct, frozen=True):
-    """`reasons` stays empty in 3.1.1."""
+    """`reasons` stays empty in 3.1.1, and may be given as the bytes they are written as."""
 
     packet_id: int
-    reasons: tuple[ReasonCode, ...] = ()
+    reasons: tuple[ReasonCode, ...] | bytes = ()
     properties: Properties = {}
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from gravitate.errors import LocalProtocolError
-from gravitate.wire.mqtt.codes import PacketType
+from gravitate.errors import LocalProtocolError, MqttError
+from gravitate.wire.mqtt.codes import PROPERTIES_BYTES_MAX, PacketType, ReasonCode
 from gravitate.wire.mqtt.primitives import (
     Reader,
     malformed,
@@ -136,6 +136,12 @@ def decode_properties(reader: Reader, place: int) -> Properties:
     size = reader.varint("the property length")
     if size > reader.left():
         raise malformed(f"properties of {size} bytes in a packet with {reader.left()} left")
+    if size > PROPERTIES_BYTES_MAX:
+        raise MqttError(
+            f"properties of {size} bytes in {place_name(place)}, at most {PROPERTIES_BYTES_MAX} "
+            "are taken",
+            ReasonCode.PACKET_TOO_LARGE,
+        )
     if not size:
         return {}
     end = reader.position + size

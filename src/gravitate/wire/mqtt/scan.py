@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from gravitate.wire.mqtt import kernels as k
-from gravitate.wire.mqtt.codes import V5
+from gravitate.wire.mqtt.codes import PROPERTIES_BYTES_MAX, V5
 
 Row = tuple[int, int, int, int, int, int, int, int]
 """start, end, kind, topic, topic end, properties, payload, packet id"""
@@ -143,7 +143,7 @@ def _plain_publish(
         if size:
             if size >= 0x80:
                 size, properties = _long_length(data[:end], at - 1)
-                if size < 0:
+                if size < 0 or size > PROPERTIES_BYTES_MAX:
                     return None
             at = properties + size
             if at > end or not _properties_are_plain(data[properties:at]):

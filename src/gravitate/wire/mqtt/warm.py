@@ -25,6 +25,7 @@ def warm_up() -> None:
         bodies = FrameBodies(data, frames, qos)
         gaps = bodies.select([*range(5), *range(6, 12)])
         bodies.topics()
+        bodies.size_bytes()
         frame_sizes(bodies, V5, qos)
         for some in (bodies, gaps):
             emit(some, V5, qos, qos)

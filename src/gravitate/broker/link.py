@@ -1,0 +1,69 @@
+"""One link as this side sees it: plain state, changed by `links` alone."""
+
+from __future__ import annotations
+
+import enum
+
+from gravitate.broker.measure import Measure
+from gravitate.broker.messages import Message
+from gravitate.broker.tail import Tail
+
+
+class LinkState(enum.Enum):
+    DOWN = "down"
+    GREETING = "greeting"
+    UP = "up"
+
+
+class Role(str, enum.Enum):
+    """What a link is used for; a link may have several roles, and change them while open."""
+
+    PRIMARY = "primary"
+    SOFT = "soft"
+    RING = "ring"
+    TETHER = "tether"
+
+
+class Link:
+    """The state of one link as this side sees it."""
+
+    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
+        self.peer = peer
+        self.dials = dials
+        self.roles = {role}
+        self.state = LinkState.DOWN
+        self.connection = 0
+        self.peer_incarnation = 0
+        """The incarnation this link was last reset with; 0: never met, or given up."""
+        self.received = 0
+        self.received_series = 0
+        """The numbering of the peer's that `received` is in."""
+        self.received_before: tuple[int, int] | None = None
+        """The same of the former numbering, from a reset until something comes in the new one: if
+        the connection is lost before that, the peer may go on with the former."""
+        self.series = 1
+        """The numbering of the tail; every reset begins another."""
+        self.tail: Tail[Message] = Tail()
+        self.sent = 0
+        """Last number sent on this connection."""
+        self.queued = Measure()
+        """Of the events in the tail."""
+        self.control_bytes = 0
+        """Of everything else in the tail, about."""
+        self.starts_anew = False
+        """It has forgotten what it had to say, events apart: the next connection is a reset."""
+        self.unacknowledged = 0
+        """Messages received since the last acknowledgement went out."""
+        self.acknowledge_timer = False
+        self.attempts = 0
+        self.heard_at = 0.0
+        self.rtt_s = 0.0
+        """Smoothed; 0 while unknown."""
+        self.given_up = False
+        self.peer_draining = False
+        self.untaken = False
+        """Data came on this connection that was not taken."""
+
+    def has_received(self) -> tuple[int, int]:
+        """The last number of the peer's that is certain, and its numbering."""
+        return self.received_before or (self.received, self.received_series)

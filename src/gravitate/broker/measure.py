@@ -1,0 +1,26 @@
+"""How much of something there is: events, and the bytes that they weigh."""
+
+from __future__ import annotations
+
+from gravitate.model.events import Bodies
+
+
+class Measure:
+    """Grows and shrinks with what it is told of."""
+
+    __slots__ = ("events", "size_bytes")
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.size_bytes = 0
+
+    def add(self, bodies: Bodies) -> None:
+        self.events += len(bodies)
+        self.size_bytes += bodies.size_bytes()
+
+    def take(self, bodies: Bodies) -> None:
+        self.events -= len(bodies)
+        self.size_bytes -= bodies.size_bytes()
+
+    def exceeds(self, events_max: int, bytes_max: int) -> bool:
+        return self.events > events_max or self.size_bytes > bytes_max

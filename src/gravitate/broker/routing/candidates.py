@@ -1,0 +1,256 @@
+"""Filters that may intersect a filter, found by what they fix instead of by comparing all.
+
+A filter is filed under its topics, level by level; filters under the same topics that have become
+many are filed further by the values of an attribute that most of them fix. Whoever asks walks down
+the same way: along its own topics, and where it fixes the attribute, to its own values. What fixes
+nothing is found by everybody.
+
+`may_intersect` names every filter that intersects the one asked for, and some that do not:
+`covering.intersects` is the judge. A filter that covers another intersects it too, so both
+questions of routing are answered here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from gravitate.model.filters import Filter
+from gravitate.model.fixed import Fixed, FixedValue, Path, fixed
+
+_CROWD: Final = 16
+"""Filters in one place before it is tried to divide them."""
+_VALUES_MIN: Final = 4
+"""An attribute divides filters if they have at least so many different values of it."""
+_DIVISIONS_MAX: Final = 4
+"""How often filters of the same topics are divided, each time by another attribute."""
+
+Found = dict[Filter, None]
+
+
+class Candidates:
+    """A set of filters. Those that match nothing are never found."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self) -> None:
+        self._root = _Level()
+
+    def __bool__(self) -> bool:
+        """Whether any can be found."""
+        return not self._root.is_empty()
+
+    def add(self, filter: Filter) -> None:
+        what = fixed(filter)
+        for path in what.paths:
+            level = self._root
+            for name in path:
+                level = level.entered(name)
+            level.place = _with(level.place, filter, what, ())
+
+    def discard(self, filter: Filter) -> None:
+        what = fixed(filter)
+        for path in what.paths:
+            self._discard_along(path, filter, what)
+
+    def _discard_along(self, path: Path, filter: Filter, what: Fixed) -> None:
+        way = [self._root]
+        for name in path:
+            following = way[-1].below.get(name)
+            if following is None:
+                return
+            way.append(following)
+        way[-1].place = _without(way[-1].place, filter, what)
+        for name in reversed(path):
+            if not way.pop().is_empty():
+                return
+            del way[-1].below[name]
+
+    def may_intersect(self, filter: Filter) -> Found:
+        """Every filter of the set that may intersect this one."""
+        found: Found = {}
+        what = fixed(filter)
+        for path in what.paths:
+            self._collect_along(path, what, found)
+        return found
+
+    def _collect_along(self, path: Path, what: Fixed, found: Found) -> None:
+        levels = [self._root]
+        for name in path:
+            if name == "#":
+                for level in levels:
+                    level.collect_all(what, found)
+                return
+            following: list[_Level] = []
+            for level in levels:
+                below = level.below
+                if not below:
+                    continue
+                if (rest := below.get("#")) is not None:
+                    _collect(rest.place, what, found)
+                if name == "+":
+                    following += [one for other, one in below.items() if other != "#"]
+                    continue
+                if (same := below.get(name)) is not None:
+                    following.append(same)
+                if (any_level := below.get("+")) is not None:
+                    following.append(any_level)
+            if not following:
+                return
+            levels = following
+        for level in levels:
+            _collect(level.place, what, found)
+            if (rest := level.below.get("#")) is not None:
+                _collect(rest.place, what, found)
+
+
+class _Level:
+    """What lies under the same topic levels."""
+
+    __slots__ = ("below", "place")
+
+    def __init__(self) -> None:
+        self.below = _NOTHING_BELOW
+        self.place: _Place | Filter | None = None
+        """The filters whose path ends here."""
+
+    def is_empty(self) -> bool:
+        return self.place is None and not self.below
+
+    def entered(self, name: str) -> _Level:
+        level = self.below.get(name)
+        if level is None:
+            if self.below is _NOTHING_BELOW:
+                self.below = {}
+            level = self.below[name] = _Level()
+        return level
+
+    def collect_all(self, what: Fixed, found: Found) -> None:
+        _collect(self.place, what, found)
+        for level in self.below.values():
+            level.collect_all(what, found)
+
+
+_NOTHING_BELOW: Final[dict[str, _Level]] = {}
+"""Of every level that is a last one; there are many, and it never changes."""
+
+
+class _Place:
+    """Several filters of the same topics, divided by the values of attributes once they are many.
+
+    A filter is in the first division, by age, whose attribute it fixes, once for each of its
+    values; one that fixes none of these attributes is among `members`."""
+
+    __slots__ = ("_divided_at", "_divided_by", "divisions", "members")
+
+    def __init__(self, divided_by: tuple[str, ...]) -> None:
+        self.members: Found = {}
+        self.divisions: dict[str, dict[FixedValue, _Place | Filter]] = {}
+        self._divided_by = divided_by
+        """Attributes whose values all filters here share."""
+        self._divided_at = _CROWD
+
+    def add(self, filter: Filter, what: Fixed) -> None:
+        for attribute, places in self.divisions.items():
+            if attribute in what.values:
+                self._add_to(attribute, places, filter, what)
+                return
+        self.members[filter] = None
+        if len(self.members) > self._divided_at:
+            self._divide()
+
+    def _add_to(
+        self,
+        attribute: str,
+        places: dict[FixedValue, _Place | Filter],
+        filter: Filter,
+        what: Fixed,
+    ) -> None:
+        divided_by = (*self._divided_by, attribute)
+        for value in what.values[attribute]:
+            places[value] = _with(places.get(value), filter, what, divided_by)
+
+    def _divide(self) -> None:
+        attribute = self._best_attribute()
+        if attribute is None:
+            self._divided_at *= 2
+            return
+        places = self.divisions[attribute] = {}
+        staying: Found = {}
+        for filter in self.members:
+            what = fixed(filter)
+            if attribute in what.values:
+                self._add_to(attribute, places, filter, what)
+            else:
+                staying[filter] = None
+        self.members = staying
+
+    def _best_attribute(self) -> str | None:
+        """The attribute that divides the members most finely, if one does."""
+        if len(self._divided_by) == _DIVISIONS_MAX:
+            return None
+        values: dict[str, set[FixedValue]] = {}
+        fixing: Counter[str] = Counter()
+        for filter in self.members:
+            for attribute, those in fixed(filter).values.items():
+                if attribute not in self._divided_by:
+                    values.setdefault(attribute, set()).update(those)
+                    fixing[attribute] += 1
+        enough = [
+            attribute
+            for attribute, those in values.items()
+            if len(those) >= _VALUES_MIN and 2 * fixing[attribute] > len(self.members)
+        ]
+        return max(enough, key=lambda attribute: len(values[attribute]), default=None)
+
+    def discard(self, filter: Filter, what: Fixed) -> None:
+        for attribute, places in self.divisions.items():
+            if attribute in what.values:
+                for value in what.values[attribute]:
+                    left = _without(places.pop(value, None), filter, what)
+                    if left is not None:
+                        places[value] = left
+                if not places:
+                    del self.divisions[attribute]
+                return
+        self.members.pop(filter, None)
+
+    def collect(self, what: Fixed, found: Found) -> None:
+        found.update(self.members)
+        for attribute, places in self.divisions.items():
+            values = what.values.get(attribute)
+            if values is None:
+                for place in places.values():
+                    _collect(place, what, found)
+            else:
+                for value in values:
+                    _collect(places.get(value), what, found)
+
+
+# A place with one filter is that filter: most are, and there may be a million of them.
+
+
+def _with(
+    place: _Place | Filter | None, filter: Filter, what: Fixed, divided_by: tuple[str, ...]
+) -> _Place | Filter:
+    if place is None or place == filter:
+        return filter
+    if isinstance(place, Filter):
+        first, place = place, _Place(divided_by)
+        place.add(first, fixed(first))
+    place.add(filter, what)
+    return place
+
+
+def _without(place: _Place | Filter | None, filter: Filter, what: Fixed) -> _Place | Filter | None:
+    if isinstance(place, _Place):
+        place.discard(filter, what)
+        return place if place.members or place.divisions else None
+    return None if place == filter else place
+
+
+def _collect(place: _Place | Filter | None, what: Fixed, found: Found) -> None:
+    if isinstance(place, _Place):
+        place.collect(what, found)
+    elif place is not None:
+        found[place] = None

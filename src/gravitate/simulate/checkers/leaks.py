@@ -1,0 +1,105 @@
+"""Nothing stays behind: once all clients have left, every broker is as it was when it started.
+
+Walks the attributes of a broker and of all its parts. Every table, map, queue and set must be
+empty, and no timer may be set, but for what is listed here with the reason why it may stay. So a
+part that is added later is watched without anybody thinking of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gravitate.broker.core import Broker
+from gravitate.simulate.world import World
+
+MAY_STAY: Final[Mapping[str, str]] = {
+    "Broker.mechanisms": "what is switched on",
+    "Context.effects": "those of the last step, which the driver has",
+    "Context.mechanisms": "what is switched on",
+    "Context.observers": "who watches",
+    "Posts.protocols": "what can be carried out",
+    "Posts.move_watchers": "who watches",
+    "Posts._mechanisms": "what is switched on",
+    "Pings._mechanisms": "what is switched on",
+    "TetherLinks._others": "brokers of the network",
+    "LinkTable._links": "neighbours",
+    "Link.roles": "what a link is for",
+    "ContentRouter.planes": "the table, whatever is in it",
+    "RoutingTable.neighbours": "neighbours",
+    "Synchronisation._progress": "neighbours",
+    "Settlement._waiting": "neighbours, none of whom has anything to answer",
+    "Destinations._anchors": "neighbours",
+    "Destinations._stands_for": "numbers, to be used again",
+    "Destinations._free": "numbers, to be used again",
+    "Destinations._plans": "a cache, bounded, whose plans lead to nobody",
+    "RoutingTable._by_topic": "a cache, bounded, whose answers lead to nobody",
+    "Plan.hops": "neighbours",
+    "Propagation._free_keys": "numbers, to be used again",
+    "Lives._ended_at": "publishers whose events may come again until the grace of links is over",
+    "CongestionView._high": "a bound",
+    "CongestionView._low": "a bound",
+}
+"""By class and attribute. What is in one of these is walked in turn."""
+
+_TIMERS_STAY: Final = ("link:beat:", "link:grace:")
+"""Links are watched for as long as they are."""
+
+_OWN: Final = ("gravitate.broker.", "gravitate.adapt.")
+_CONTAINERS: Final = (dict, list, set, frozenset, tuple, deque)
+
+
+def left_behind(world: World) -> Iterator[str]:
+    """What brokers still hold, in sentences."""
+    for host in world.hosts.values():
+        if isinstance(host.broker, Broker):
+            for found in held(host.broker):
+                yield f"{host.id} still holds {found}"
+            for key in host.timers:
+                if not key.startswith(_TIMERS_STAY):
+                    yield f"{host.id} still has the timer {key}"
+
+
+def held(root: object) -> Iterator[str]:
+    """Everything below an object that is not empty and may not stay: where, and how much."""
+    seen: set[int] = set()
+    below: list[object] = [root]
+    while below:
+        one = below.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, _CONTAINERS):
+            below += one.values() if isinstance(one, dict) else one
+            continue
+        if not type(one).__module__.startswith(_OWN):
+            continue
+        for name, value in _attributes(one):
+            place = f"{type(one).__name__}.{name}"
+            if isinstance(value, _CONTAINERS) and value and place not in MAY_STAY:
+                yield f"{place}: {len(value)}, for instance {_example(value)}"
+            else:
+                below.append(value)
+                if isinstance(value, dict) and place in MAY_STAY:
+                    yield from _within(place, value)
+
+
+def _within(place: str, container: dict[Any, Any]) -> Iterator[str]:
+    """Maps and lists inside a map that may stay are to be empty."""
+    for key, value in container.items():
+        if isinstance(value, dict | list | set) and value:
+            yield f"{place}[{key!r}]: {len(value)}, for instance {_example(value)}"
+
+
+def _attributes(one: object) -> Iterator[tuple[str, Any]]:
+    yield from getattr(one, "__dict__", {}).items()
+    for kind in type(one).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            if hasattr(one, name):
+                yield name, getattr(one, name)
+
+
+def _example(value: Any) -> str:
+    text = repr(next(iter(value.items() if isinstance(value, dict) else value)))
+    return text if len(text) <= 120 else f"{text[:117]}..."
