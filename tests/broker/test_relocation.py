@@ -335,7 +335,7 @@ def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
 
 
 def test_two_that_say_they_are_one_and_the_same_do_not_make_brokers_quarrel() -> None:
-    """Neither attachment is greater: each broker would tell the other that it is wrong, for ever."""
+    """Neither attachment is greater: each broker would tell the other, for ever."""
     wired = Wired(CHAIN)
     for broker in "ad":
         wired.tell(broker, ClientConnected("twin", 1, counts=True, attachment=3))
