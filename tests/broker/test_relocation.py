@@ -332,3 +332,18 @@ def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
     assert {name: b.router.advertisements() for name, b in wired.brokers.items()} == {
         name: {} for name in "abcd"
     }
+
+
+def test_two_that_say_they_are_one_and_the_same_do_not_make_brokers_quarrel() -> None:
+    """Neither attachment is greater: each broker would tell the other, for ever."""
+    wired = Wired(CHAIN)
+    for broker in "ad":
+        wired.tell(broker, ClientConnected("twin", 1, counts=True, attachment=3))
+    # Told to both before either has heard of the other.
+    advertised = ClientAdvertised("twin", "n", parse("x > 1"))
+    for broker in "ad":
+        wired.queue.append((broker, advertised))
+    wired.run()
+    wired.disconnect("a", "twin")
+    wired.disconnect("d", "twin")
+    assert [len(broker.router.advertisements()) for broker in wired.brokers.values()] == [0] * 5

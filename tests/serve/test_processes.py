@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -9,12 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from tests.serve.mqtt.talk import Raw, on_loop
 
+from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import BrokerSpec, LinkSpec, Network, save
 from gravitate.errors import InputError
 from gravitate.serve.network import on_free_ports
 from gravitate.serve.processes import Supervisor
+from gravitate.wire.mqtt import packets as p
 
 PROGRAM = """
 import sys
@@ -65,6 +70,29 @@ def test_every_broker_gets_a_process_and_ends_in_order(network: Network) -> None
         statuses = supervisor.stop()
     assert statuses == {"b1": 0, "b2": 0}
     assert not _is_listening(network, "b1")
+
+
+def test_brokers_keep_to_the_bounds_of_the_network_file(network: Network) -> None:
+    """Of three events a client may have one unacknowledged: the others come after its answer."""
+    small = BrokerOptions(session_window_bytes_max=1_000)
+
+    async def body() -> None:
+        door = network.brokers[0].address
+        reader, writer = await asyncio.open_connection(door.host, door.mqtt)
+        client = Raw(reader, writer)
+        assert (await client.connect("c")).reason == 0
+        assert (await client.subscribe("t")).reasons == (1,)
+        for number in (1, 2, 3):
+            await client.publish("t", bytes(600), number)
+        first = await client.get(p.Publish)
+        client.send(p.Pingreq())
+        await client.get(p.Pingresp)
+        client.send(p.Puback(first.packet_id))
+        await client.get(p.Publish)
+        client.close()
+
+    with Supervisor(msgspec.structs.replace(network, options=small)):
+        on_loop(body)
 
 
 def test_a_child_that_dies_is_noticed(network: Network) -> None:

@@ -189,17 +189,16 @@ def _settings(
 ) -> RunSettings:
     import logging
 
+    from gravitate.serve.logs import set_up
     from gravitate.serve.processes import RunSettings
     from gravitate.serve.traces import TraceSettings
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    level = logging.INFO if verbose else logging.WARNING
+    set_up(level)
     traces = None
     if trace is not None:
         traces = TraceSettings(str(trace), sampling, queue_bytes=trace_queue_mb * 2**20)
-    return RunSettings(emulate_latency=emulate_latency, traces=traces)
+    return RunSettings(emulate_latency=emulate_latency, traces=traces, log_level=level)
 
 
 def _show_addresses(network: Network, brokers: Sequence[BrokerSpec]) -> None:

@@ -29,6 +29,7 @@ import uvloop
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import Network
 from gravitate.errors import GravitateError, InputError
+from gravitate.serve.logs import set_up
 from gravitate.serve.network import up
 from gravitate.serve.trace_queue import CLOSE_S_MAX
 from gravitate.serve.traces import TraceSettings, TraceSink
@@ -47,8 +48,10 @@ class RunSettings(msgspec.Struct, frozen=True):
     """How brokers run: the same for one process and for many."""
 
     emulate_latency: bool = False
-    options: BrokerOptions = BrokerOptions()
+    options: BrokerOptions | None = None
+    """None: those of the network file."""
     traces: TraceSettings | None = None
+    log_level: int = logging.WARNING
 
 
 DEFAULT_SETTINGS: Final = RunSettings()
@@ -120,6 +123,7 @@ def quieten_collector() -> None:
 
 def _child(network: Network, broker_id: str, settings: RunSettings, report: Connection) -> None:
     """Body of a child: says `ready` or what went wrong, then runs until told to stop."""
+    set_up(settings.log_level)
     try:
         status = uvloop.run(
             _serve(network, settings, [broker_id], lambda: report.send("ready"), report)
@@ -186,7 +190,8 @@ class Supervisor:
         for process in self.processes.values():
             process.terminate()
         writing_s = 0.0 if self.settings.traces is None else CLOSE_S_MAX
-        stopping_s = self.settings.options.stop_s_max + writing_s + STOP_MARGIN_S
+        options = self.settings.options or self.network.options
+        stopping_s = options.stop_s_max + writing_s + STOP_MARGIN_S
         deadline = time.monotonic() + stopping_s
         statuses = {}
         for broker_id, process in self.processes.items():

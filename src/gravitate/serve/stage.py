@@ -308,7 +308,7 @@ async def staged(
     audience = Audience(wanted, measured_from_s)
     cast = Cast(script, network, audience)
     stage = Stage(script, cast, audience)
-    settings = RunSettings(emulate_latency, options or BrokerOptions(), traces)
+    settings = RunSettings(emulate_latency, options, traces)
     async with _network_of(network, settings, stage, processes):
         try:
             await cast.enter()

@@ -71,6 +71,12 @@ class Client:
         self.advertisements: dict[str, i.ClientAdvertised] = {}
         self.unaccepted: deque[tuple[int, Event]] = deque()
         """Own publications at QoS 1, with their counters, that nobody has accepted yet."""
+        self._anew: deque[Event] = deque()
+        """The same of earlier sessions, of a client that does not count."""
+        self._goes_easy = False
+        """It was closed because too much came at once, so it asks for less at once."""
+        self._unsent = 0
+        """How many of the last publications have not been sent in this session yet."""
         self.attachments = 0
         """Connections of this incarnation so far."""
         self.paused: list[tuple[int, Event]] | None = None
@@ -104,13 +110,18 @@ class Client:
             self.incarnation += 1
         resent = list(self.unaccepted)
         if not self.counts:
+            self._anew.extendleft(event for _, event in reversed(resent))
             self.unaccepted.clear()
         self.connection = connection = Connection(self)
         for subscription in self.subscriptions.values():
             connection.submit(subscription)
         for advertisement in self.advertisements.values():
             connection.submit(advertisement)
-        if self.counts:
+        self._unsent = 0
+        if self.counts and self._goes_easy:
+            self._unsent = len(resent)
+            self._send_next()
+        elif self.counts:
             again = [(counter, event, 1) for counter, event in resent]
             again += [(counter, event, 0) for counter, event in self.paused or ()]
             for counter, event, qos in sorted(again, key=lambda item: item[0]):
@@ -118,8 +129,17 @@ class Client:
                     i.ClientPublished(self.id, PlainBodies((event,)), qos, first_counter=counter)
                 )
         else:
-            for _, event in resent:
-                self.publish((event,), qos=1)
+            self._send_next()
+
+    def _send_next(self) -> None:
+        """What was not accepted in an earlier session goes out one after the other: a client that
+        sent all of it at once might be closed for what it gets itself, again and again."""
+        if self._unsent and not self.silent:
+            counter, event = self.unaccepted[-self._unsent]
+            self._unsent -= 1
+            self._submit(i.ClientPublished(self.id, PlainBodies((event,)), 1, counter))
+        elif self._anew and not self.unaccepted:
+            self.publish((self._anew.popleft(),), qos=1)
 
     def disconnect(self) -> None:
         """End the session and stay away."""
@@ -129,6 +149,10 @@ class Client:
         if self.connection is not None:
             self.connection.submit(i.ClientDisconnected(self.id))
             self.connection = None
+
+    def owes(self) -> int:
+        """How many of its publications nobody has accepted."""
+        return len(self.unaccepted) + len(self._anew)
 
     @property
     def is_moving(self) -> bool:
@@ -170,10 +194,15 @@ class Client:
         """Publish now. While disconnected, QoS 0 is lost and QoS 1 waits for the next session."""
         if self.connection is None and qos == 0 and self.paused is None:
             return
+        if self._unsent and qos == 0:
+            return
         first_counter = self.published + 1
         self.published += len(events)
         if qos == 1:
             self.unaccepted.extend(enumerate(events, first_counter))
+            if self._unsent:
+                self._unsent += len(events)
+                return
         item = i.ClientPublished(
             self.id, PlainBodies(events), qos, first_counter if self.counts else None
         )
@@ -208,6 +237,9 @@ class Client:
             self.silent = False
             self._say_later()
             waiting, self.paused = self.paused, None
+            if self._unsent:
+                self._send_next()
+                return
             again = [(counter, event, 0) for counter, event in waiting]
             again += [(counter, event, 1) for counter, event in self.unaccepted]
             for counter, event, qos in sorted(again, key=lambda item: item[0]):
@@ -249,9 +281,16 @@ class Client:
             if self.continues is i.Continues.MOVED:
                 self.continues = i.Continues.BACK
 
-    def lost_connection(self) -> None:
+    def accepted(self) -> None:
+        """Some of what it has sent was accepted."""
+        if not self.unaccepted:
+            self._goes_easy = False
+        self._send_next()
+
+    def lost_connection(self, reason: str) -> None:
         """Called when the broker closed the session; try again later."""
         self.connection = None
+        self._goes_easy = self._goes_easy or reason == e.OVERLOADED
         self._go_back()
         self.world.scheduler.after(self.reconnect_s, self._reconnect, None)
 
@@ -333,6 +372,7 @@ class Connection:
             counter, _event = client.unaccepted.popleft()
             if client.on_accepted is not None:
                 client.on_accepted(client, counter)
+        client.accepted()
 
     def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
         if isinstance(effect, e.SubscriptionSettled):
@@ -366,4 +406,4 @@ class Connection:
 
     def on_closed(self, reason: str) -> None:
         if self.client.connection is self:
-            self.client.lost_connection()
+            self.client.lost_connection(reason)

@@ -324,8 +324,9 @@ class ContentRouter:
         if former is None:
             self._propagation.add_advertisement(table, entry)
         elif former.last_hop != entry.last_hop and former.attachment >= entry.attachment:
-            # The publisher has moved on since; who does not know yet is told.
-            if entry.last_hop is not LOCAL:
+            # The publisher has moved on since; who does not know yet is told. Two that say they are
+            # the same are left as they are: neither side would ever convince the other.
+            if entry.last_hop is not LOCAL and former.attachment > entry.attachment:
                 self._propagation.tell_advertisement(table, former, entry.last_hop)
             settled()
             return

@@ -58,8 +58,8 @@ def _of_client(client: Client) -> Iterator[str]:
         return
     if client.paused is not None or client.came_from:
         yield f"{client.id} is still on its way to {client.broker}"
-    if client.unaccepted:
-        yield f"{client.id} has {len(client.unaccepted)} publications not accepted"
+    if client.owes():
+        yield f"{client.id} has {client.owes()} publications not accepted"
     for name in client.subscriptions.keys() - client.connection.settled:
         yield f"{client.id} at {client.broker}: subscription {name} has not settled"
 

@@ -1,0 +1,99 @@
+"""A neighbour that is out of its mind costs its link: the core refuses it, or goes on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from gravitate.adapt.catalogue import mechanisms
+from gravitate.broker import inputs as i
+from gravitate.broker.effects import CloseLink
+from gravitate.broker.messages import Hello
+from gravitate.model.events import Event
+from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
+from gravitate.simulate.random_worlds import MECHANISMS
+from gravitate.wire.mqtt.bodies import FrameBodies
+from tests.broker.hostile import CLIENTS, FILTERS, MOVES, frame
+from tests.broker.wired import QUIET, Wired
+
+BROKERS = ("a", "b", "x", "y")
+
+
+class Besieged:
+    """`a` between a sane neighbour `b`, and `x`, which is not; `y` is nobody's neighbour."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        on = self.draw.choice(MECHANISMS)
+        watching = {name: list(mechanisms(on)) for name in "ab"}
+        self.wired = Wired([("a", "b"), ("x", "a")], QUIET, watching)
+        del self.wired.brokers["x"]
+        self.wired.lose("x", "a")
+        self.wired.run()
+        self.connection = 1000
+        self.sequence = 0
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            kind = self.draw.random()
+            if kind < 0.6:
+                self._say()
+            elif kind < 0.95:
+                self.wired.tell(self.draw.choice("ab"), *self._client())
+            else:
+                self.wired.pass_time(self.draw.choice((0.1, 1.0, 6.0, 30.0)))
+
+    def _say(self) -> None:
+        """What `x` says next, on a new connection if it was refused."""
+        wired, draw = self.wired, self.draw
+        if not self.sequence or not wired.brokers["a"].links.is_up("x"):
+            self.connection += 1
+            self.sequence = 1
+            wired.tell("a", i.LinkOpened("x", self.connection))
+            hello = Hello(QUIET.network, "x", draw.randint(1, 2), 0, 0, series=self.connection)
+            wired.tell("a", i.FrameReceived("x", self.connection, hello))
+        said, self.sequence = frame(draw, BROKERS, self.sequence)
+        effects = wired.tell("a", i.FrameReceived("x", self.connection, said))
+        if any(isinstance(e, CloseLink) and e.connection == self.connection for e in effects):
+            self.sequence = 0
+
+    def _client(self) -> Iterator[i.Input]:
+        draw = self.draw
+        id = draw.choice(CLIENTS)
+        match draw.randrange(10):
+            case 0 | 1:
+                yield i.ClientConnected(
+                    id, draw.randint(1, 2), draw.choice((2, 65535)), draw.random() < 0.5,
+                    draw.randint(0, 2), draw.random() < 0.5,
+                    draw.choice((i.Continues.NOTHING, i.Continues.NOTHING, *i.Continues)),
+                )  # fmt: skip
+            case 2:
+                yield i.ClientDisconnected(id)
+            case 3:
+                name, qos = draw.choice(("s1", "s2")), draw.randint(0, 1)
+                yield i.ClientSubscribed(id, name, draw.choice(FILTERS), qos)
+            case 4:
+                yield i.ClientUnsubscribed(id, draw.choice(("s1", "s2")))
+            case 5:
+                yield i.ClientAdvertised(id, "n", draw.choice(FILTERS))
+            case 6:
+                events = [Event({"topic": "t", "v": str(draw.randrange(5))}, b"x")]
+                bodies = FrameBodies.from_events(events)
+                yield i.ClientPublished(id, bodies, draw.randint(0, 1))
+            case 7:
+                yield i.ClientAcknowledged(id, draw.randrange(5))
+            case 8:
+                yield draw.choice((i.ClientPaused(id), i.ClientArrived(id)))
+            case 9:
+                source, target = draw.sample(BROKERS[:3], 2)
+                kind = draw.choice((RelocatePublisher, ReassignSubscriber))
+                path = (source, target) if "a" in (source, target) else (source, "a", target)
+                why = Rationale("a test")
+                yield i.MoveRequested(kind(draw.choice(MOVES), id, source, target, why, path))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_a_neighbour_says_the_core_holds(seed: int) -> None:
+    Besieged(seed).play(300)
