@@ -80,7 +80,10 @@ def _routing(draw: random.Random, brokers: Sequence[str]) -> m.Message:
             return m.Settled(_token(draw))
         case 5:
             return m.SyncEnd(draw.choice(("advertisements", "subscriptions")))
-    return m.Congestion(draw.choice(brokers), draw.random() < 0.5)
+    link = (draw.choice(brokers), draw.choice(brokers))
+    if draw.random() < 0.5:
+        return m.Drained(link)
+    return m.Congested(link, ((draw.choice(brokers), 1),))
 
 
 def _lock(draw: random.Random, brokers: Sequence[str]) -> m.Message:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.advertisements import MANY, Advertisements
+from gravitate.broker.advertisements import INDEXED_FROM, Advertisements
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 from gravitate.model.topics import topic_filter
 from tests.model.strategies import filters
 
-STEPS = st.lists(st.tuples(st.integers(0, 2 * MANY), st.none() | filters), max_size=3 * MANY)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 2 * INDEXED_FROM), st.none() | filters), max_size=3 * INDEXED_FROM
+)
 
 
 @given(STEPS, st.lists(filters, max_size=5))

@@ -10,15 +10,18 @@ import pytest
 from gravitate.broker.effects import CloseSession, Deliver, HoldReading, Send
 from gravitate.broker.inputs import (
     ClientAcknowledged,
+    ClientConnected,
     ClientPublished,
     ClientSubscribed,
     ClientUnsubscribed,
 )
 from gravitate.broker.messages import Data, Publications
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.parcels import FRAME_BYTES_MAX, framed, publications, weight_bytes
+from gravitate.broker.parcels import framed, publications, weight_bytes
+from gravitate.broker.routing import table
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
+from gravitate.model.topics import topic_filter
 from tests.broker.wired import QUIET, Wired
 
 KB = 1024
@@ -62,7 +65,7 @@ def test_what_waited_long_leaves_in_messages_that_fit_a_frame() -> None:
         for effect in wired.effects[name]:
             if isinstance(effect, Send) and isinstance(effect.frame, Data):
                 frame = effect.frame.messages
-                assert len(frame) == 1 or sum(map(weight_bytes, frame)) <= FRAME_BYTES_MAX
+                assert len(frame) == 1 or sum(map(weight_bytes, frame)) <= QUIET.frame_bytes_max
                 assert all(len(m.batches) == 1 for m in frame if isinstance(m, Publications))
 
 
@@ -71,12 +74,28 @@ def test_parcels_carry_everything_in_order() -> None:
     batches = [
         Batch("p", 1, [number], PlainBodies([large(size)])) for number, size in enumerate(sizes, 1)
     ]
-    messages = list(publications(batches))
+    messages = list(publications(batches, 1000, MB))
     assert [batch for message in messages for batch in message.batches] == batches
     assert [len(message.batches) for message in messages] == [1, 3, 1, 1, 1]
-    frames = list(framed(messages))
+    frames = list(framed(messages, 1000, MB))
     assert [message for frame in frames for message in frame] == messages
     assert all(len(frame) == 1 for frame in frames)
+
+
+def test_parcels_are_bounded_in_events() -> None:
+    counts = [3, 10, 1, 1, 1, 25]
+    batches = [
+        Batch(f"p{n}", 1, range(1, count + 1), PlainBodies([large(1)] * count))
+        for n, count in enumerate(counts)
+    ]
+    messages = list(publications(batches, 10, MB))
+    carried = [[len(batch) for batch in message.batches] for message in messages]
+    assert carried == [[3], [10], [1, 1, 1], [10], [10], [5]]
+    counters = [n for m in messages for b in m.batches if b.publisher == "p5" for n in b.counters]
+    assert counters == list(range(1, 26))
+    frames = list(framed(messages, 15, MB))
+    assert [message for frame in frames for message in frame] == messages
+    assert [len(frame) for frame in frames] == [2, 2, 2]
 
 
 def test_a_link_with_too_many_bytes_holds_publishers_until_it_drains() -> None:
@@ -273,3 +292,20 @@ def test_beyond_the_bound_the_longest_silent_are_forgotten_and_counted() -> None
     assert remembered == [f"p{number}{LONG}" for number in range(500)][-len(remembered) :]
     assert 200 < len(remembered) < 300
     assert wired.brokers["c"].lives.forgotten == 500 - len(remembered)
+
+
+def test_answers_that_are_remembered_by_topic_are_bounded_by_what_they_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "TOPICS_BYTES_MAX", 200_000)
+    wired = Wired([("a", "b")])
+    for number in range(100):
+        wired.tell("a", ClientConnected(f"c{number}", 1))
+        wired.tell("a", ClientSubscribed(f"c{number}", "s", topic_filter("#"), 0))
+    wired.tell("a", ClientConnected("p", 1))
+    for number in range(200):
+        events = PlainBodies([Event({"topic": f"t/{number}"})])
+        wired.tell("a", ClientPublished("p", events))
+    known = wired.brokers["a"].router.planes[0]._by_topic
+    assert known
+    assert sum(map(len, known.values())) < 200_000 / 36 + 200

@@ -95,5 +95,18 @@ class Besieged:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_a_neighbour_says_the_core_holds(seed: int) -> None:
-    Besieged(seed).play(300)
+def test_whatever_a_neighbour_says_the_core_holds_and_others_are_served(seed: int) -> None:
+    besieged = Besieged(seed)
+    besieged.play(300)
+    wired = besieged.wired
+    if besieged.sequence:
+        wired.tell("a", i.LinkClosed("x", besieged.connection))
+    wired.boot("x", 99)  # at last it has come to its senses
+    wired.heal("x", "a")
+    wired.connect("a", "sane-subscriber")
+    wired.subscribe("a", "sane-subscriber", "v = 77")
+    wired.connect("b", "sane-publisher")
+    for _ in range(3):
+        wired.publish("b", "sane-publisher", {"v": "77"})
+    wired.pass_time(10.0)
+    assert wired.delivered("a", "sane-subscriber") == [("sane-publisher", n) for n in (1, 2, 3)]

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
-from gravitate.broker.inputs import FrameReceived, LinkClosed, LinkOpened, TimerFired
+from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
+from gravitate.broker.inputs import (
+    FrameReceived,
+    LinkClosed,
+    LinkHeard,
+    LinkOpened,
+    TimerFired,
+)
+from gravitate.broker.links import LOOK_AGAIN_S
 from gravitate.broker.messages import (
     Acknowledge,
-    Congestion,
     Data,
+    Drained,
     Frame,
     Hello,
     Ping,
@@ -89,7 +96,7 @@ def test_frames_of_a_former_connection_are_ignored(broker: Broker) -> None:
 
 def test_what_was_received_twice_is_taken_once(broker: Broker) -> None:
     greet(broker)
-    data = Data(1, 0, [Congestion("z", True), Congestion("y", True)])
+    data = Data(1, 0, [Drained(("z", "y")), Drained(("y", "z"))])
     broker.handle([FrameReceived("b", 1, data)], 0.0)
     broker.handle([FrameReceived("b", 1, data)], 0.0)
     effects = broker.handle([TimerFired("link:acknowledge:b")], 1.0)
@@ -104,14 +111,63 @@ def test_retries_back_off_up_to_a_bound(broker: Broker) -> None:
     assert delays == [1, 2, 4, 4, 4]
 
 
+def closed(effects: list[Effect]) -> bool:
+    return any(isinstance(effect, CloseLink) for effect in effects)
+
+
+def beat(broker: Broker, now: float) -> list[Effect]:
+    return broker.handle([TimerFired("link:beat:b")], now)
+
+
 def test_a_heartbeat_measures_the_round_trip_and_cuts_a_silent_peer(broker: Broker) -> None:
     greet(broker)
-    assert Ping(2.0) in frames(broker.handle([TimerFired("link:beat:b")], 2.0))
+    assert Ping(2.0) in frames(beat(broker, 2.0))
     broker.handle([FrameReceived("b", 1, Pong(2.0))], 2.5)
     assert broker.links["b"].rtt_s == pytest.approx(0.5)
     assert frames(broker.handle([FrameReceived("b", 1, Ping(7.0))], 3.0)) == [Pong(7.0)]
-    effects = broker.handle([TimerFired("link:beat:b")], 20.0)
-    assert any(isinstance(effect, CloseLink) for effect in effects)
+    assert not closed(beat(broker, 5.4))
+    assert not closed(beat(broker, 5.5))
+    assert closed(beat(broker, 5.5 + LOOK_AGAIN_S))
+
+
+def test_a_broker_that_was_paused_reads_before_it_judges_its_neighbours(broker: Broker) -> None:
+    """Timers are due at once when it goes on, and fire before sockets are read."""
+    greet(broker)
+    effects = beat(broker, 20.0)
+    assert not closed(effects)
+    assert SetTimer("link:beat:b", 20.0 + LOOK_AGAIN_S) in effects
+    broker.handle([FrameReceived("b", 1, Ping(19.0))], 20.01)
+    assert not closed(beat(broker, 20.0 + LOOK_AGAIN_S))
+
+
+def test_bytes_that_make_no_whole_frame_yet_are_a_sign_of_life(broker: Broker) -> None:
+    greet(broker)
+    for tenths in range(1, 200):
+        now = tenths / 10
+        assert not closed(broker.handle([LinkHeard("b", 1)], now))
+        assert not closed(beat(broker, now))
+    broker.handle([LinkHeard("b", 99)], 25.0)  # of a connection that is no more
+    beat(broker, 25.0)
+    assert closed(beat(broker, 25.0 + LOOK_AGAIN_S))
+
+
+def test_what_is_refused_again_and_again_is_counted_and_said_once_a_minute(broker: Broker) -> None:
+    greet(broker)
+    refusal = Refusal("malformed-frame", "no body")
+    said: list[float] = []
+    for number in range(2, 100):
+        now = float(number)
+        effects = broker.handle([FrameReceived("b", number - 1, refusal)], now)
+        said += [now for effect in effects if isinstance(effect, Warn) and effect.is_error]
+        again = Hello("gravitate", "b", 7, 1, 0, series=2, received_series=2)
+        broker.handle([LinkOpened("b", number)], now)
+        broker.handle([FrameReceived("b", number, again)], now)
+    assert broker.links.refused_again == 97
+    assert said == [3.0, 63.0]
+    # What is taken at last is not the same any more.
+    broker.handle([FrameReceived("b", 99, Acknowledge(1))], 100.0)
+    broker.handle([FrameReceived("b", 99, refusal)], 100.0)
+    assert broker.links.refused_again == 97
 
 
 def test_a_long_queue_leaves_in_several_frames(broker: Broker) -> None:
@@ -119,7 +175,7 @@ def test_a_long_queue_leaves_in_several_frames(broker: Broker) -> None:
     greet(broker)
     broker.handle([LinkClosed("b", 1)], 0.0)
     for number in range(200):
-        broker.dispatch.send_control("b", Congestion(f"x{number}", True))
+        broker.dispatch.send_control("b", Drained((f"x{number}", "y")))
     again = Hello("gravitate", "b", 7, 1, 0, series=2, received_series=2)
     received = frames(greet(broker, again, connection=2))
     data = [frame for frame in received if isinstance(frame, Data)]

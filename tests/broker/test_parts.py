@@ -16,7 +16,7 @@ from gravitate.broker.locks import MoveLock
 from gravitate.broker.options import DEFAULTS
 from gravitate.broker.routing.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.sessions import Session, common_levels
-from gravitate.broker.settlement import Request, Settlement
+from gravitate.broker.settlement import Asker, Request, Settlement
 from gravitate.broker.tail import Tail
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING
@@ -51,7 +51,7 @@ def test_a_request_settles_with_its_last_token() -> None:
     first, second = settlement.token("b"), settlement.token("c")
     for peer, token in (("b", first), ("c", second)):
         settlement.wait(request, peer, token)
-    settlement.seal(request, "a", lambda: answers.append("settled"))
+    settlement.seal(request, Asker("a", lambda: answers.append("settled")))
     settlement.answered("b", first)
     settlement.answered("b", second)
     assert answers == []
@@ -64,7 +64,7 @@ def test_a_message_sent_again_is_waited_for_under_its_new_token() -> None:
     settlement, answers = Settlement(), list[str]()
     request, old = Request(), settlement.token("b")
     settlement.wait(request, "b", old)
-    settlement.seal(request, None, lambda: answers.append("settled"))
+    settlement.seal(request, Asker(None, lambda: answers.append("settled")))
     new = settlement.token("b")
     settlement.replace("b", old, new)
     settlement.answered("b", old)
@@ -73,12 +73,48 @@ def test_a_message_sent_again_is_waited_for_under_its_new_token() -> None:
     assert answers == ["settled"]
 
 
+def test_a_request_settles_partly_where_neighbours_cannot_be_reached() -> None:
+    settlement, answers = Settlement(), list[object]()
+    request = Request()
+    there, away = settlement.token("b"), settlement.token("c")
+    settlement.wait(request, "b", there)
+    settlement.wait(request, "c", away)
+    asker = Asker("a", lambda: answers.append("settled"), lambda open: answers.append(set(open)))
+    settlement.seal(request, asker)
+    settlement.absent("c")
+    assert answers == []  # b is there and has not answered
+    settlement.answered_partly("b", there, frozenset(("x", "y")))
+    settlement.answered_partly("b", there, frozenset(("y",)))
+    settlement.answered("b", there)
+    assert answers == [{"c", "x", "y"}, {"c", "y"}, {"c"}]
+    settlement.present("c")
+    late = Asker("d", lambda: answers.append("d too"), lambda open: answers.append(["d", *open]))
+    settlement.seal(request, late)
+    settlement.answered_partly("c", away, frozenset(("z",)))
+    settlement.answered("c", away)
+    assert answers[3:] == [{"z"}, ["d", "z"], "settled", "d too"]
+
+
+def test_a_message_sent_anew_is_settled_partly_as_what_replaces_it_is() -> None:
+    settlement, answers = Settlement(), list[object]()
+    request, old = Request(), settlement.token("b")
+    settlement.wait(request, "b", old)
+    settlement.seal(
+        request, Asker(None, lambda: answers.append("settled"), lambda open: answers.append(open))
+    )
+    new = settlement.token("b")
+    settlement.renew("b", {new})
+    settlement.answered_partly("b", new, frozenset(("x",)))
+    settlement.answered("b", new)
+    assert answers == [frozenset(("x",)), "settled"]
+
+
 def test_who_forgot_what_it_asked_is_not_answered() -> None:
     settlement, answers = Settlement(), list[str]()
     request, token = Request(), settlement.token("b")
     settlement.wait(request, "b", token)
-    settlement.seal(request, "a", lambda: answers.append("to a"))
-    settlement.seal(request, "c", lambda: answers.append("to c"))
+    settlement.seal(request, Asker("a", lambda: answers.append("to a")))
+    settlement.seal(request, Asker("c", lambda: answers.append("to c")))
     settlement.drop_answers("a")
     settlement.forget("b")
     assert answers == ["to c"]

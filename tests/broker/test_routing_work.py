@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,8 +15,10 @@ from gravitate.broker.inputs import (
     ClientSubscribed,
     ClientUnsubscribed,
 )
+from gravitate.broker.routing.candidates import Candidates
 from gravitate.model import covering
 from gravitate.model.events import Event, PlainBodies
+from gravitate.model.fixed import Path
 from gravitate.model.topics import topic_filter
 from gravitate.simulate.checkers.leaks import held
 from tests.broker.wired import Wired
@@ -115,3 +117,35 @@ def test_publishing_on_topics_among_many_advertised_looks_at_few(compared: Compa
     wired.tell("a", ClientPublished("pub", PlainBodies(topics), 1))
     assert len(wired.delivered("b", "sub")) == 200
     assert compared() <= 5 * 200
+
+
+@pytest.fixture
+def visited(monkeypatch: pytest.MonkeyPatch) -> Compared:
+    """How many places of an index have been looked at since it was last asked."""
+    count = 0
+    levels = Candidates._levels
+
+    def counted(self: Candidates, path: Path) -> Iterator[object]:
+        nonlocal count
+        for level in levels(self, path):
+            count += 1
+            yield level
+
+    def since() -> int:
+        nonlocal count
+        before, count = count, 0
+        return before
+
+    monkeypatch.setattr(Candidates, "_levels", counted)
+    return since
+
+
+def test_a_publisher_that_leaves_looks_little_for_who_wants_everything(visited: Compared) -> None:
+    wired = Wired([("a", "b")])
+    wired.tell("b", ClientConnected("sub", 1), ClientSubscribed("sub", "s", topic_filter("#"), 1))
+    wired.tell("a", ClientConnected("pub", 1), *(advertised(n) for n in range(500)))
+    visited()
+    wired.disconnect("a", "pub")
+    wired.pass_time(1.0)
+    assert not wired.brokers["b"].router.advertisements()
+    assert visited() < 5 * 500

@@ -3,12 +3,11 @@ fails on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
-from gravitate.broker import tethered_subscribers
 from gravitate.broker.effects import CloseSession, Deliver, Send, SubscriptionSettled
 from gravitate.broker.guest_messages import GuestCut, GuestWants
 from gravitate.broker.inputs import (
@@ -22,6 +21,7 @@ from gravitate.broker.inputs import (
 from gravitate.broker.link import Role
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import Data, PrepareMove
+from gravitate.broker.options import BrokerOptions
 from gravitate.broker.reassignment import PATIENCE_S
 from gravitate.broker.reassignment import State as MoveState
 from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
@@ -29,12 +29,11 @@ from gravitate.broker.subscriber_tethers import ARRIVE_S_MAX, RECALL_S_MAX
 from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
 from gravitate.broker.tethered_subscribers import LOST_S_MAX
 from gravitate.model.events import Batch
-from gravitate.model.filters import Filter
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
 
 from .test_relocation import CHAIN
-from .wired import Wired
+from .wired import QUIET, Wired
 
 M = TypeVar("M")
 
@@ -62,9 +61,10 @@ class Watch(Mechanism):
 class Scene:
     """A stock client `sub` at a that subscribes; publishers at a, d and e."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: BrokerOptions = QUIET) -> None:
         self.watch = Watch()
-        self.wired = Wired(CHAIN, mechanisms={broker: [self.watch] for broker in "abcde"})
+        watching: dict[str, list[Mechanism]] = {broker: [self.watch] for broker in "abcde"}
+        self.wired = Wired(CHAIN, options, watching)
         self.published = 0
         self.moves = 0
         self.wired.connect("a", "sub")
@@ -204,9 +204,9 @@ def test_what_is_subscribed_to_once_more_is_confirmed_and_not_routed_again(
     router = scene.wired.brokers["d"].router
     subscribe, routed = router.subscribe, list[str]()
 
-    def watched(id: str, filter: Filter, destination: int, done: Callable[[], None]) -> None:
+    def watched(id: str, *about: Any) -> None:
         routed.append(id)
-        subscribe(id, filter, destination, done)
+        subscribe(id, *about)
 
     monkeypatch.setattr(router, "subscribe", watched)
     known = len(settled(scene))
@@ -306,10 +306,8 @@ def test_a_timer_that_is_a_little_early_does_not_keep_a_link_that_nobody_uses() 
     assert not links.exists("a")
 
 
-def test_much_that_is_left_to_deliver_comes_home_in_parts(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tethered_subscribers, "CUT_BATCHES_MAX", 2)
+def test_much_that_is_left_to_deliver_comes_home_in_parts() -> None:
+    scene = Scene(msgspec.structs.replace(QUIET, frame_events_max=2))
     scene.move("abcd")
     scene.wired.lose("a", "d")
     for _ in range(3):

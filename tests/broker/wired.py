@@ -154,9 +154,10 @@ class Wired:
                 case SetTimer():
                     self.timers[name, effect.key] = effect.at
                 case Stopped():
-                    for peer in [next(iter(p - {name})) for p in self.connections if name in p]:
-                        self.lose(name, peer)
-                        self.cut.discard(frozenset((name, peer)))
+                    # What it has said still arrives, then the end of each connection.
+                    for pair in [pair for pair in self.connections if name in pair]:
+                        (peer,) = pair - {name}
+                        self.queue.append((peer, LinkClosed(name, self.connections.pop(pair))))
 
     def _open(self, name: str, peer: str) -> None:
         pair = frozenset((name, peer))

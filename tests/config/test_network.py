@@ -286,6 +286,9 @@ def test_bounds_and_intervals_of_brokers_are_set_for_all_of_them() -> None:
     [
         ("hold_bytes_max = 0", "'options.hold_bytes_max' is 0, which is not accepted"),
         ("link_grace_s = -1", "'options.link_grace_s' is -1, which is not accepted"),
+        ("link_grace_s = inf", "'options.link_grace_s' is inf, which is not accepted"),
+        ("retry_s_min = 0", "'options.retry_s_min' is 0, which is not accepted"),
+        ("retry_s_min = 3", "retry_s_min is 3, expected at most retry_s_max, which is 2"),
         ("hold_bytes = 5", "unknown key 'hold_bytes'; did you mean 'hold_bytes_max'?"),
         ('network = "other"', "unknown key 'network'"),
         ("durable = true", "unknown key 'durable'"),

@@ -14,10 +14,11 @@ import socket
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
+
+from tests.serve.watching import memory_mb, status
 
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network, save
 from gravitate.errors import GravitateError
@@ -409,13 +410,13 @@ async def everything(packets: int, seed: int) -> dict[str, Any]:
 async def _attacked(network: Network, pid: int, packets: int, seed: int) -> dict[str, Any]:
     one, two = (spec.address for spec in network.brokers[:2])
     for _ in range(200):
-        with contextlib.suppress(OSError):
-            if (await asyncio.to_thread(_status, one))["links"][0]["state"] == "up":
+        with contextlib.suppress(AssertionError):
+            if (await asyncio.to_thread(status, one))["links"][0]["state"] == "up":
                 break
         await asyncio.sleep(0.1)
     bystanders = Bystanders(one, two)
     await bystanders.start()
-    before = _memory_mb(pid)
+    before = memory_mb(pid)
     most = before
     attackers = [
         Attacker(one, seed * 10 + n, packets // 4, damage)
@@ -425,7 +426,7 @@ async def _attacked(network: Network, pid: int, packets: int, seed: int) -> dict
     async def watch() -> None:
         nonlocal most
         while True:
-            most = max(most, _memory_mb(pid))
+            most = max(most, memory_mb(pid))
             await asyncio.sleep(0.05)
 
     watching = asyncio.create_task(watch())
@@ -440,7 +441,7 @@ async def _attacked(network: Network, pid: int, packets: int, seed: int) -> dict
     await bystanders.stop()
     watching.cancel()
     await asyncio.sleep(2)
-    status = await asyncio.to_thread(_status, one)
+    told = await asyncio.to_thread(status, one)
     return {
         "packets": packets,
         "connections": sum(attacker.connections for attacker in attackers),
@@ -452,20 +453,11 @@ async def _attacked(network: Network, pid: int, packets: int, seed: int) -> dict
         "bystander_doubled": bystanders.numbers.total() - len(bystanders.numbers),
         "bystander_in_order": bystanders.order == sorted(bystanders.order),
         "bystander_late_s_max": round(bystanders.late_s_max, 3),
-        "counters": status["counters"],
-        "sessions": status["sessions"],
-        "tables": status["tables"],
-        "detached": status["detached"],
+        "counters": told["counters"],
+        "sessions": told["sessions"],
+        "tables": told["tables"],
+        "detached": told["detached"],
     }
-
-
-def _status(address: Address) -> Any:
-    with urllib.request.urlopen(f"http://{address.host}:{address.http}/status", timeout=10) as page:
-        return json.load(page)
-
-
-def _memory_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import logging
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serve.watching import asked, memory_mb, status
 
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network, save
 from gravitate.serve import descriptors
@@ -114,10 +114,6 @@ class Running:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n", self.log.read_text()
 
-    def memory_mb(self) -> float:
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * 4096 / 1e6
-
     def descriptors(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
@@ -139,25 +135,6 @@ def _eventually(holds: Callable[[], Any], what: str) -> None:
     while not holds():
         assert time.monotonic() < until, f"not in {DEADLINE_S} s: {what}"
         time.sleep(0.02)
-
-
-def _asked(address: Address, path: str) -> bytes | None:
-    """The page, None when there is no answer."""
-    connection = http.client.HTTPConnection(address.host, address.http, timeout=5)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.read() if answer.status == 200 else None
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
-
-
-def _status(address: Address) -> Any:
-    page = _asked(address, "/status")
-    assert page is not None, "no status"
-    return json.loads(page)
 
 
 def _connected(address: Address, id: str) -> socket.socket | None:
@@ -183,7 +160,7 @@ def _silent(address: Address, port: int, number: int) -> Iterator[None]:
 
 
 def _links_up(address: Address) -> bool:
-    page = _asked(address, "/status")
+    page = asked(address, "/status")
     return page is not None and [it["state"] for it in json.loads(page)["links"]] == ["up", "up"]
 
 
@@ -202,7 +179,7 @@ def test_at_the_limit_clients_are_turned_away_and_links_and_http_go_on(tmp_path:
         others = stack.enter_context(Running(tmp_path, network, 4096, "b2", "b3"))
         one = stack.enter_context(Running(tmp_path, network, LIMIT, "b1"))
         _eventually(lambda: _links_up(address), "links")
-        before_mb = one.memory_mb()
+        before_mb = memory_mb(one.process.pid)
 
         clients: list[socket.socket] = []
         while (client := _connected(address, f"c{len(clients)}")) is not None:
@@ -212,18 +189,18 @@ def test_at_the_limit_clients_are_turned_away_and_links_and_http_go_on(tmp_path:
             assert _connected(address, f"more-{number}") is None
         assert one.descriptors() < LIMIT - 16
 
-        assert _asked(address, "/health") == b"ok\n"
+        assert asked(address, "/health") == b"ok\n"
         with socket.create_connection((address.host, address.http)):
-            assert _asked(address, "/health") == b"ok\n"
-        refused = _status(address)["counters"]["connections_refused"]
+            assert asked(address, "/health") == b"ok\n"
+        refused = status(address)["counters"]["connections_refused"]
         assert refused >= 501
-        metrics = _asked(address, "/metrics")
+        metrics = asked(address, "/metrics")
         assert metrics is not None
         assert b'gravitate_connections_refused_total{broker="b1"}' in metrics
 
         # Who keeps connections without asking, or without saying who it is, takes nobody's place.
         with _silent(address, address.http, 200), _silent(address, address.peer, 200):
-            assert _asked(address, "/health") == b"ok\n"
+            assert asked(address, "/health") == b"ok\n"
             others.kill()
             _eventually(lambda: not _links_up(address), "links are noticed to be down")
             stack.enter_context(Running(tmp_path, network, 4096, "b2", "b3"))
@@ -233,7 +210,7 @@ def test_at_the_limit_clients_are_turned_away_and_links_and_http_go_on(tmp_path:
             client.close()
         taken = [stack.enter_context(client) for client in _retaken(address, 5)]
         assert len(taken) == 5
-        assert one.memory_mb() - before_mb < 50
+        assert memory_mb(one.process.pid) - before_mb < 50
         one.process.terminate()
         assert one.process.wait(30) == 0
         minutes = 1 + int((time.monotonic() - began_s) / LOG_EVERY_S)

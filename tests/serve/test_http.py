@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gravitate.broker.options import BrokerOptions
 from gravitate.serve import http
-from gravitate.serve.http import serve_status
+from gravitate.serve.http import readiness_page, serve_status
 from gravitate.serve.ports import free_ports
-from gravitate.serve.status import NodeStatus
+from gravitate.serve.status import NodeStatus, Readiness
 
 
 async def _asked(port: int, request: bytes) -> tuple[str, dict[str, str], bytes]:
@@ -150,13 +151,18 @@ def test_who_sends_on_before_it_listens_still_hears_what_is_wrong(
 
 def test_silent_connections_are_bounded_and_who_asks_is_answered_beside_them(run: Any) -> None:
     async def body(lab: Any) -> None:
-        port = await _open_page(lab)
-        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        (one,) = await lab.start(lab.chain(1))
+        one.doorkeeper.readers_max = 30
+        (port,) = free_ports(1)
+        one.doors.append(
+            await serve_status(one.status, "127.0.0.1", port, doorkeeper=one.doorkeeper)
+        )
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
         line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\n\r\n")
         assert line == "HTTP/1.1 200 OK"
         async with asyncio.timeout(3):
-            await asyncio.gather(*(_gone(reader) for reader, _ in silent[:236]))
-        assert not any(reader.at_eof() for reader, _ in silent[237:])
+            await asyncio.gather(*(_gone(reader) for reader, _ in silent[:20]))
+        assert not any(reader.at_eof() for reader, _ in silent[21:])
         for _, writer in silent:
             writer.close()
 
@@ -222,5 +228,41 @@ def test_who_does_not_read_its_answer_is_let_go(run: Any, monkeypatch: pytest.Mo
                 got += len(data)
         writer.close()
         assert got < 30_000_000
+
+    run(body)
+
+
+def test_a_broker_is_ready_when_all_neighbours_were_heard_and_those_there_have_answered(
+    run: Any,
+) -> None:
+    async def body(lab: Any) -> None:
+        network = lab.chain(3)
+        (middle,) = await lab.start(network, "b2", options=BrokerOptions(retry_s_max=0.05))
+        page = readiness_page(middle.readiness)
+
+        async def ready() -> tuple[str, Readiness]:
+            answer = await page(http.Request("GET", "/ready"))
+            return answer.status, msgspec.json.decode(answer.body, type=Readiness)
+
+        status, told = await ready()
+        assert (status, told.ready) == ("503 Service Unavailable", False)
+        assert sorted(told.awaited) == ["b1", "b3"]
+        left, _ = await lab.start(network, "b1", "b3")
+        await lab.eventually(lambda: middle.readiness().ready)
+        assert (await ready())[0] == "200 OK"
+        far = lab.Client(left, "far")
+        far.publish(b"1")
+        await lab.eventually(lambda: middle.broker.router.advertisements())
+        await left.close()
+        await lab.eventually(lambda: middle.readiness().down == ["b1"])
+        # Who is away does not make it unready; what it cannot settle there is told.
+        subscriber = lab.Client(middle, "s")
+        subscriber.subscribe()
+
+        def unsettled() -> dict[str, int]:
+            return {link.peer: link.unsettled for link in middle.status().links}
+
+        await lab.eventually(lambda: unsettled() == {"b1": 1, "b3": 0})
+        assert middle.readiness() == Readiness("b2", True, {}, ["b1"])
 
     run(body)

@@ -21,15 +21,19 @@ class Log(logging.Handler):
 def test_lines_of_a_kind_are_bounded_and_the_rest_is_told_later() -> None:
     log, logger = Log(), logging.Logger("x")
     logger.addHandler(log)
-    for number in range(1000):
+
+    def refuse(number: int) -> None:
         logger.warning("%d is refused", number)
+
+    for number in range(1000):
+        refuse(number)
     assert log.lines == [f"{number} is refused" for number in range(LINES_MAX)]
     logger.warning("something else: %s", "y")
     logger.info("told because it was asked for")
     assert len(log.lines) == LINES_MAX + 2
     log.now = EVERY_S
-    logger.warning("%d is refused", 1000)
-    logger.warning("%d is refused", 1001)
+    refuse(1000)
+    refuse(1001)
     assert log.lines[-2:] == [
         f"1000 is refused ({1000 - LINES_MAX} like it were not logged)",
         "1001 is refused",

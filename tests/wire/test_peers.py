@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.guests import guest_messages
 
@@ -20,8 +21,9 @@ from gravitate.broker.guest_messages import (
 from gravitate.broker.messages import (
     Acknowledge,
     Advertise,
-    Congestion,
+    Congested,
     Data,
+    Drained,
     Draining,
     EndMove,
     Frame,
@@ -45,6 +47,7 @@ from gravitate.model.canonical import any_of
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 from gravitate.wire.mqtt.bodies import FrameBodies
+from gravitate.wire.mqtt.scan import FRAMES_MAX
 from gravitate.wire.peers import MALFORMED, OVERSIZED, FrameDecoder, encode
 
 names = st.text(min_size=1, max_size=12)
@@ -93,7 +96,8 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Unsubscribe, names, numbers),
     st.builds(Settled, numbers),
     st.builds(SyncEnd, st.sampled_from(["advertisements", "subscriptions"])),
-    st.builds(Congestion, names, st.booleans()),
+    st.builds(Congested, st.tuples(names, names), st.just((("p", 1),))),
+    st.builds(Drained, st.tuples(names, names)),
     st.builds(LockRequest, names, st.booleans(), st.floats(0, 100), numbers),
     st.builds(MechanismMessage, names, st.binary(max_size=10)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
@@ -383,3 +387,30 @@ def test_counters_that_do_not_ascend_are_refused() -> None:
 def test_messages_without_publications_need_no_bodies() -> None:
     frame = Data(1, 0, [Advertise("a", "p", 1, EVERYTHING, 4)])
     assert FrameDecoder().feed(wire_bytes(frame)) == [frame]
+
+
+SIZES = st.sampled_from([1, 2, FRAMES_MAX - 1, FRAMES_MAX, FRAMES_MAX + 1, 2 * FRAMES_MAX])
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(SIZES, st.integers(0, 1)), min_size=1, max_size=4))
+def test_every_frame_that_is_made_can_be_read_however_many_bodies_it_has(
+    sizes: list[tuple[int, int]],
+) -> None:
+    """Bodies are found so many at a time; a batch may lie across the end of one search."""
+    batches = [
+        Batch(f"p{n}", 1, range(1, size + 1), plain_bodies(size, qos), qos=qos)
+        for n, (size, qos) in enumerate(sizes)
+    ]
+    (frame,) = FrameDecoder().feed(wire_bytes(Data(1, 0, [Publications([b]) for b in batches])))
+    assert isinstance(frame, Data)
+    read = [message.batches[0] for message in frame.messages]  # type: ignore[union-attr]
+    assert [len(batch.bodies) for batch in read] == [size for size, _ in sizes]
+    assert [batch.bodies.size_bytes() for batch in read] == [
+        batch.bodies.size_bytes() for batch in batches
+    ]
+
+
+@cache
+def plain_bodies(count: int, qos: int) -> FrameBodies:
+    return FrameBodies.from_events([Event({"topic": "t"}, b"x")] * count, qos=qos)

@@ -14,7 +14,8 @@ from gravitate.broker.routing.candidates import Candidates
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 
-MANY: Final = 16
+INDEXED_FROM: Final = 16
+"""More filters than this are found by an index, fewer are compared one by one."""
 
 
 class Advertisements(Mapping[str, Filter]):
@@ -62,7 +63,7 @@ class Advertisements(Mapping[str, Filter]):
 
     def meet(self, filter: Filter) -> bool:
         """Whether something advertised intersects a filter."""
-        if self._candidates is None and len(self._by_key) > MANY:
+        if self._candidates is None and len(self._by_key) > INDEXED_FROM:
             self._candidates = Candidates()
             for one in self._by_key.values():
                 self._enter(self._candidates, one)

@@ -150,6 +150,7 @@ class Clients:
     def _end_session(self, session: Session) -> None:
         del self.sessions[session.id]
         session.live = False
+        self._publishers.on_gone(session.life)
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
         if session.subscriber_tether is not None:
@@ -165,6 +166,7 @@ class Clients:
     def park(self, session: Session, target: str) -> None:
         """Send the client to `target`, as a subscriber; its session stays as it is."""
         del self.sessions[session.id]
+        self._publishers.on_gone(session.life)
         session.say(CloseSession(session.id, MOVED, target))
         session.say = lambda effect: None
 
@@ -308,15 +310,6 @@ class Clients:
             self._context.emit(Accept(session.id, size))
             if session.at_rest():
                 self._publishers.on_at_rest(session)
-
-    # Back-pressure -------------------------------------------------------------------------
-
-    def network_congested(self, congested: bool) -> None:
-        """Hold (or release) every publisher: some link of the network cannot keep up."""
-        if congested != self._publishers.network_congested:
-            self._publishers.network_congested = congested
-            for session in self.sessions.values():
-                self._publishers.update_reading(session)
 
     def taken_over(self, publisher: Publisher) -> None:
         """The publisher of a session is attached elsewhere: its client is there."""

@@ -53,6 +53,7 @@ from gravitate.broker.inputs import (
     FrameReceived,
     Input,
     LinkClosed,
+    LinkHeard,
     LinkOpened,
     MoveRequested,
     Persisted,
@@ -60,11 +61,12 @@ from gravitate.broker.inputs import (
     TimerFired,
 )
 from gravitate.broker.links import LinkTable
-from gravitate.broker.lives import Lives
+from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import (
     Advertise,
-    Congestion,
+    Congested,
+    Drained,
     EndMove,
     LockAnswer,
     LockRelease,
@@ -202,7 +204,16 @@ class Broker:
         self.publishers.on_ended = self.tethered.ended
         self.publishers.on_taken_over = self._taken_over
         self.tethers.close_session = self.clients.close
-        self._congestion = CongestionView(broker_id, options, self.links, self.dispatch)
+        self.congestion = CongestionView(
+            context,
+            self.links,
+            self.router,
+            self.dispatch.send_control,
+            lambda life: bool(self._publishers_of(life)),
+            self._update_reading,
+        )
+        self.publishers.is_congested = self.congestion.is_held
+        self.publishers.on_gone = self._publisher_gone
         self._relocations = Relocations(
             context,
             self.clients,
@@ -278,8 +289,7 @@ class Broker:
             self.tethered.stop()
             self.dispatch.flush()
             self.links.drain()
-        if self._congestion.changed():
-            self.clients.network_congested(self._congestion.holding)
+        self.congestion.review()
         if self.links.touched:
             self.links.flush(context.now)
         if self.links.draining and self.links.emptied():
@@ -321,6 +331,8 @@ class Broker:
                 clients.arrived(input.session)
             case BrokersPinged():
                 self._pings.answered(input)
+            case LinkHeard():
+                self.links.heard(input.peer, input.connection, now)
             case LinkOpened():
                 self.links.opened(input.peer, input.connection, now)
             case LinkClosed():
@@ -385,8 +397,10 @@ class Broker:
                     self.tethers.heard(message)
                 elif isinstance(message, Unadvertise | SyncEnd):
                     self.tethers.advertisements_ended()
-            case Congestion():
-                self._congestion.heard(peer, message)
+            case Congested():
+                self.congestion.on_congested(peer, message)
+            case Drained():
+                self.congestion.on_drained(peer, message)
             case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
                 self._posts.handle(peer, message)
             case PrepareMove() | MoveAnswer() | EndMove():
@@ -456,6 +470,20 @@ class Broker:
         elif origin in self.links:
             self.dispatch.send_control(origin, message)
 
+    def _publishers_of(self, life: Life) -> list[Publisher]:
+        """Those of a life that are here: the client's session, and what is attached for it."""
+        session = self.clients.sessions.get(life[0])
+        connected = [session] if session is not None and session.life == life else []
+        return [*connected, *self.tethered.of(life)]
+
+    def _update_reading(self, life: Life) -> None:
+        for publisher in self._publishers_of(life):
+            self.publishers.update_reading(publisher)
+
+    def _publisher_gone(self, life: Life) -> None:
+        if not self._publishers_of(life):
+            self.congestion.left(life)
+
     def _left(self, publisher: Publisher) -> None:
         if isinstance(publisher, Tethered):
             self.tether_links.review(publisher.origin)
@@ -471,7 +499,7 @@ class Broker:
             if primary:
                 self.router.reset(peer)
                 self._has_reset = True
-                self._congestion.reset(peer)
+                self.congestion.forget(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
@@ -481,7 +509,7 @@ class Broker:
         elif state == "given up":
             if primary:
                 self.router.forget(peer)
-                self._congestion.forget(peer)
+                self.congestion.forget(peer)
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
@@ -490,12 +518,18 @@ class Broker:
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         elif state == "down":
             self.tether_links.down(peer)
+        elif state == "absent" and primary:
+            self.router.absent(peer)
+            self.congestion.forget(peer)
+        elif state == "resumed" and primary:
+            self.router.present(peer)
         if state in ("reset", "resumed"):
             self.tether_links.up(peer)
             self.tethers.link_up(peer)
             self.subscribers.link_up(peer)
-        for observer in context.observers:
-            observer.on_link(self.broker_id, peer, state, context.now)
+        if state != "absent":  # which is no news to who knows that it is down
+            for observer in context.observers:
+                observer.on_link(self.broker_id, peer, state, context.now)
 
     def _keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`: what is no longer advertised,

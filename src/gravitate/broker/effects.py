@@ -138,6 +138,8 @@ class Warn(msgspec.Struct, frozen=True):
 
     origin: str
     text: str
+    is_error: bool = False
+    """It will not get better by itself."""
 
 
 class Stopped(msgspec.Struct, frozen=True):

@@ -148,6 +148,14 @@ class LinkClosed(msgspec.Struct, frozen=True):
     connection: int
 
 
+class LinkHeard(msgspec.Struct, frozen=True):
+    """Something comes on the connection that is no whole frame yet: the peer is there. Told now
+    and then, not of every read."""
+
+    peer: str
+    connection: int
+
+
 class FrameReceived(msgspec.Struct, frozen=True):
     peer: str
     connection: int
@@ -186,6 +194,7 @@ Input = (
     | MoveRequested
     | LinkOpened
     | LinkClosed
+    | LinkHeard
     | FrameReceived
     | TimerFired
     | Persisted

@@ -19,19 +19,19 @@ Backlog = tuple[tuple[Batch, int], ...]
 """Batches that are left to deliver, with their quality of service."""
 
 
-def parts_of(backlog: Backlog, batches_max: int, bytes_max: int) -> list[Backlog]:
-    """A backlog in parts of so many batches and bytes, or of one batch that is larger; at least
+def parts_of(backlog: Backlog, events_max: int, bytes_max: int) -> list[Backlog]:
+    """A backlog in parts of so many events and bytes, or of one batch that is larger; at least
     one part."""
     parts: list[list[tuple[Batch, int]]] = [[]]
-    part_bytes = 0
+    measure = Measure()
     for batch, qos in backlog:
-        size_bytes = batch.bodies.size_bytes()
+        measure.add(batch.bodies)
         part = parts[-1]
-        if part and (len(part) == batches_max or part_bytes + size_bytes > bytes_max):
-            part, part_bytes = [], 0
+        if part and measure.exceeds(events_max, bytes_max):
+            part, measure = [], Measure()
+            measure.add(batch.bodies)
             parts.append(part)
         part.append((batch, qos))
-        part_bytes += size_bytes
     return [tuple(part) for part in parts]
 
 

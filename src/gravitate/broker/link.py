@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
 from gravitate.broker.messages import Message
 from gravitate.broker.tail import Tail
@@ -33,6 +34,7 @@ class Link:
         self.roles = {role}
         self.state = LinkState.DOWN
         self.connection = 0
+        self.has_been_up = False
         self.peer_incarnation = 0
         """The incarnation this link was last reset with; 0: never met, or given up."""
         self.received = 0
@@ -48,6 +50,9 @@ class Link:
         """Last number sent on this connection."""
         self.queued = Measure()
         """Of the events in the tail."""
+        self.crossing: dict[Life, None] | None = None
+        """Whose events were queued since that was last looked at; None: nobody wants to know,
+        because the link is not congested."""
         self.control_bytes = 0
         """Of everything else in the tail, about."""
         self.starts_anew = False
@@ -57,6 +62,14 @@ class Link:
         self.acknowledge_timer = False
         self.attempts = 0
         self.heard_at = 0.0
+        self.pinged_at = 0.0
+        self.is_doubted = False
+        """It has been silent for too long, and is looked at once more: this broker may have been
+        paused, and have read nothing since."""
+        self.refused_first: tuple[int, int] | None = None
+        """The numbering, and the first number not acknowledged, when the peer last refused."""
+        self.complained_at: float | None = None
+        """When it was last said that the peer refuses the same again and again."""
         self.rtt_s = 0.0
         """Smoothed; 0 while unknown."""
         self.given_up = False

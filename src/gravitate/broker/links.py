@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer
+from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
 from gravitate.broker.guest_messages import Deliveries
 from gravitate.broker.link import Link, LinkState, Role
-from gravitate.broker.measure import Measure
+from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
     UNKNOWN_BROKER,
@@ -48,8 +48,15 @@ from gravitate.broker.tail import Tail
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 
-COMPACT_BYTES_MIN: Final = 64 * 1024
-"""What is queued of less is soon acknowledged: copying it would be wasted."""
+SILENT_BEATS: Final = 2.5
+"""A peer that nothing comes from for so many heartbeats is cut."""
+LOOK_AGAIN_S: Final = 0.2
+"""But not before it has been looked at once more: who was paused itself has not read yet."""
+ABSENT_AFTER_S: Final = 0.5
+"""A link that is down for longer is not waited for by those who need not."""
+EARLY_S: Final = 0.001
+"""What a driver's timers may be early."""
+COMPLAIN_EVERY_S: Final = 60.0
 
 
 class LinkTable:
@@ -74,7 +81,8 @@ class LinkTable:
         self._emit = emit
         self._deliver = deliver
         self._changed = changed
-        """Told of `resumed`, `down`, `given up`, and of `reset` before anything is sent anew."""
+        """Told of `resumed`, `down`, `absent`, `given up`, and of `reset` before anything is sent
+        anew."""
         self._collect = collect
         """Brings in what is under way to links in this call, before a reset divides old and new."""
         self._keep = keep
@@ -87,6 +95,8 @@ class LinkTable:
         self.draining = False
         self.queued = Measure()
         """Unacknowledged events on all links."""
+        self.refused_again = 0
+        """How often a peer has refused what it had refused before."""
 
     def __getitem__(self, peer: str) -> Link:
         return self._links[peer]
@@ -117,7 +127,7 @@ class LinkTable:
             link.roles.add(role)
             return
         link = self._links[peer] = Link(peer, self._broker_id < peer, role)
-        self._grace(link, now)
+        self._expect(link, now)
         if link.dials:
             self._emit(OpenLink(peer))
 
@@ -131,7 +141,7 @@ class LinkTable:
         self._collect()
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "no longer needed"))
-            self._down(link)
+            self._down(link, None)
         self._empty(link)
         del self._links[peer]
         self.touched.pop(peer, None)
@@ -140,7 +150,7 @@ class LinkTable:
         for link in self._links.values():
             if link.dials:
                 self._emit(OpenLink(link.peer))
-            self._grace(link, now)
+            self._expect(link, now)
 
     def send(self, peer: str, message: Message) -> None:
         """Queue a message; it goes out with the next flush, or when the link is back."""
@@ -149,7 +159,11 @@ class LinkTable:
             return
         if type(message) is Publications:
             keeps_up = link.state is LinkState.UP and link.queued.size_bytes <= COMPACT_BYTES_MIN
-            if keeps_up and len(message.batches) == 1:
+            if (
+                keeps_up
+                and len(message.batches) == 1
+                and len(message.batches[0].counters) <= self._options.frame_events_max
+            ):
                 link.tail.push(message)
                 self._count(link, message, 1)
             else:
@@ -168,7 +182,8 @@ class LinkTable:
         to be published is known elsewhere as it is."""
         if not keeps_up:
             batches = [b if b.tether is not None else b.compacted() for b in batches]
-        for part in publications(batches):
+        options = self._options
+        for part in publications(batches, options.frame_events_max, options.frame_bytes_max):
             link.tail.push(part)
             self._count(link, part, 1)
 
@@ -177,8 +192,10 @@ class LinkTable:
         the reset that follows says everything anew."""
         too_much = link.control_bytes > self._options.link_control_bytes_max
         if too_much and link.state is LinkState.DOWN:
-            link.tail.retain(lambda message: isinstance(message, Publications | Deliveries))
-            link.control_bytes = 0
+            for message in link.tail:
+                if type(message) is not Publications:
+                    self._count(link, message, -1)
+            link.tail.retain(lambda message: type(message) is Publications)
             link.starts_anew = True
 
     def flush(self, now: float) -> None:
@@ -190,7 +207,7 @@ class LinkTable:
             tail, sent = link.tail, link.sent
             if sent < tail.last:
                 messages = tail.after(sent)
-                for part in (messages,) if len(messages) == 1 else framed(messages):
+                for part in (messages,) if len(messages) == 1 else self._framed(messages):
                     data = Data(sent + 1, link.received, part)
                     self._emit(Send(link.peer, link.connection, data))
                     sent += len(part)
@@ -204,14 +221,13 @@ class LinkTable:
                 self._emit(SetTimer(f"link:acknowledge:{link.peer}", at))
         self.touched.clear()
 
+    def _framed(self, messages: list[Message]) -> Iterator[list[Message]]:
+        return framed(messages, self._options.frame_events_max, self._options.frame_bytes_max)
+
     def emptied(self) -> bool:
         """No publication that was sent is unacknowledged; whoever comes back is told the rest
         anew."""
         return not any(link.queued.events for link in self._links.values())
-
-    def is_congested(self, events_max: int, bytes_max: int) -> bool:
-        """Whether some link has more than this unacknowledged."""
-        return any(link.queued.exceeds(events_max, bytes_max) for link in self._links.values())
 
     def drain(self) -> None:
         """From here on take no more data; acknowledge what was taken."""
@@ -234,10 +250,11 @@ class LinkTable:
             return
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))
-            self._down(link)
+            self._down(link, now)
         link.state = LinkState.GREETING
         link.connection = connection
-        link.heard_at = now
+        link.heard_at = link.pinged_at = now
+        link.is_doubted = False
         self._emit(Send(peer, connection, self._hello(link)))
         self._beat(link, now)
 
@@ -246,9 +263,14 @@ class LinkTable:
         if link is None or (connection and connection != link.connection):
             return
         if link.state is not LinkState.DOWN:
-            self._down(link)
-            self._grace(link, now)
+            self._down(link, now)
         self._retry(link, now)
+
+    def heard(self, peer: str, connection: int, now: float) -> None:
+        """The peer is there, though it takes long over what it says."""
+        link = self._links.get(peer)
+        if link is not None and connection == link.connection:
+            link.heard_at = now
 
     def received(self, peer: str, connection: int, frame: Frame, now: float) -> None:
         link = self._links.get(peer)
@@ -273,6 +295,7 @@ class LinkTable:
                     # What was not taken before that was known is sent again on a new connection.
                     self._close(link, "both sides stop", now)
             case Refusal():
+                self._refused(link, frame, now)
                 self._close(link, f"refused by {peer}: {frame.name}: {frame.reason}", now)
             case _:
                 self._refuse(link, "unexpected-frame", type(frame).__name__, now)
@@ -291,9 +314,12 @@ class LinkTable:
                     self._emit(OpenLink(peer))
             case "beat":
                 self._heartbeat(link, now)
+            # These timers were set anew at every loss, so the link has not been up since.
+            case "absent":
+                if link.state is not LinkState.UP:
+                    self._changed(peer, "absent")
             case "grace":
-                # The timer was set anew at every loss, so the link has been down since.
-                if link.state is LinkState.DOWN:
+                if link.state is not LinkState.UP:
                     self._give_up(link)
 
     # Connection ----------------------------------------------------------------------------
@@ -328,6 +354,7 @@ class LinkTable:
     def _meet(self, link: Link, hello: Hello, now: float) -> None:
         """Two brokers that may be linked begin to talk."""
         link.state = LinkState.UP
+        link.has_been_up = True
         knows = hello.remembers == self._incarnation and hello.received_series == link.series
         if knows:
             self._acknowledged(link, hello.received, now)
@@ -364,11 +391,21 @@ class LinkTable:
             if fit.batches and link.peer in self._links:
                 self.send(link.peer, fit)
 
-    def _down(self, link: Link) -> None:
+    def _down(self, link: Link, now: float | None) -> None:
+        """The connection is gone; one that comes back is expected from `now` on."""
+        if link.state is LinkState.UP and now is not None:
+            self._expect(link, now)
         link.state = LinkState.DOWN
         link.connection = 0
         self._forget_overflow(link)
         self._changed(link.peer, "down")
+
+    def _expect(self, link: Link, now: float) -> None:
+        """A link that is not up for a while is absent, after long it is given up."""
+        self._emit(SetTimer(f"link:absent:{link.peer}", now + ABSENT_AFTER_S))
+        if self._options.link_grace_s:
+            at = now + self._options.link_grace_s
+            self._emit(SetTimer(f"link:grace:{link.peer}", at))
 
     def _retry(self, link: Link, now: float) -> None:
         if not link.dials:
@@ -377,11 +414,6 @@ class LinkTable:
         delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
         link.attempts += 1
         self._emit(SetTimer(f"link:retry:{link.peer}", now + delay))
-
-    def _grace(self, link: Link, now: float) -> None:
-        if self._options.link_grace_s:
-            at = now + self._options.link_grace_s
-            self._emit(SetTimer(f"link:grace:{link.peer}", at))
 
     def _give_up(self, link: Link) -> None:
         link.given_up = True
@@ -400,6 +432,23 @@ class LinkTable:
     def _refuse(self, link: Link, name: str, reason: str, now: float) -> None:
         self._emit(Send(link.peer, link.connection, Refusal(name, reason)))
         self._close(link, f"{name}: {reason}", now)
+
+    def _refused(self, link: Link, refusal: Refusal, now: float) -> None:
+        """The peer does not take something. If it is the same as before, it never will."""
+        if link.state is not LinkState.UP or not len(link.tail):
+            return
+        first = (link.series, link.tail.acknowledged + 1)
+        if link.refused_first != first:
+            link.refused_first = first
+            return
+        self.refused_again += 1
+        if link.complained_at is None or now >= link.complained_at + COMPLAIN_EVERY_S:
+            link.complained_at = now
+            text = (
+                f"{link.peer} refuses message {first[1]} again ({refusal.name}: {refusal.reason}); "
+                f"{link.queued.events} events wait behind it"
+            )
+            self._emit(Warn(link.peer, text, is_error=True))
 
     def _close(self, link: Link, reason: str, now: float) -> None:
         self._emit(CloseLink(link.peer, link.connection, reason))
@@ -454,6 +503,8 @@ class LinkTable:
         for measure in (link.queued, self.queued):
             measure.events += sign * events
             measure.size_bytes += sign * size_bytes
+        if link.crossing is not None and sign > 0:
+            link.crossing.update(((b.publisher, b.incarnation), None) for b in message.batches)
 
     def _acknowledge(self, link: Link) -> None:
         if link.unacknowledged:
@@ -463,17 +514,27 @@ class LinkTable:
     # Heartbeat -----------------------------------------------------------------------------
 
     def _beat(self, link: Link, now: float) -> None:
-        if self._options.heartbeat_s:
-            at = now + self._options.heartbeat_s
-            self._emit(SetTimer(f"link:beat:{link.peer}", at))
+        """Look at the link again when a ping is due, or when it has been silent for too long."""
+        every_s = self._options.heartbeat_s
+        if every_s:
+            at = min(link.pinged_at + every_s, link.heard_at + SILENT_BEATS * every_s)
+            self._emit(SetTimer(f"link:beat:{link.peer}", max(at, now)))
 
     def _heartbeat(self, link: Link, now: float) -> None:
         if link.state is LinkState.DOWN:
             return
+        every_s = self._options.heartbeat_s
         silent_s = now - link.heard_at
-        if silent_s > 3 * self._options.heartbeat_s:
-            self._close(link, f"silent for {silent_s:.1f} s", now)
+        if silent_s >= SILENT_BEATS * every_s - EARLY_S:
+            if link.is_doubted:
+                self._close(link, f"silent for {silent_s:.1f} s", now)
+                return
+            link.is_doubted = True
+            self._emit(SetTimer(f"link:beat:{link.peer}", now + LOOK_AGAIN_S))
             return
-        if link.state is LinkState.UP:
-            self._emit(Send(link.peer, link.connection, Ping(now)))
+        link.is_doubted = False
+        if now >= link.pinged_at + every_s - EARLY_S:
+            link.pinged_at = now
+            if link.state is LinkState.UP:
+                self._emit(Send(link.peer, link.connection, Ping(now)))
         self._beat(link, now)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gravitate.model.events import Bodies
+
+COMPACT_BYTES_MIN: Final = 64 * 1024
+"""What is unacknowledged of less than this is soon acknowledged: copying it out of the read it came
+in would be wasted."""
 
 
 class Measure:

@@ -73,22 +73,35 @@ class Unsubscribe(msgspec.Struct, frozen=True, tag="unsub"):
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
-    """Everything that followed from the receiver's message `token` has happened."""
+    """Everything that followed from the receiver's message `token` has happened; or, where brokers
+    are named, everything but behind these, which cannot be reached for now."""
 
     token: int
+    open: tuple[str, ...] = ()
 
 
 class SyncEnd(msgspec.Struct, frozen=True, tag="syncend"):
-    """After a reset link: all the sender knows of `what` has been said; what was not is gone."""
+    """After a reset link: all the sender knows of `what` has been said; what was not is gone. Or,
+    where brokers are named, all but what is behind these."""
 
     what: Literal["advertisements", "subscriptions"]
+    open: tuple[str, ...] = ()
 
 
-class Congestion(msgspec.Struct, frozen=True, tag="congestion"):
-    """Broker `origin` has (no longer) a link that cannot keep up. Floods; publishers are held."""
+class Congested(msgspec.Struct, frozen=True, tag="congested"):
+    """A link cannot keep up that events of these publishers go over: they are to be held. Goes to
+    where each of them is attached, the way its events came."""
 
-    origin: str
-    congested: bool
+    link: tuple[str, str]
+    """The broker whose queue is too long, and the one that it is for."""
+    publishers: tuple[tuple[str, int], ...]
+    """With their incarnations."""
+
+
+class Drained(msgspec.Struct, frozen=True, tag="drained"):
+    """A link that the receiver was told of keeps up again. Goes the same ways."""
+
+    link: tuple[str, str]
 
 
 class LockRequest(msgspec.Struct, frozen=True, tag="lock"):
@@ -233,7 +246,8 @@ ToTether = TetherAttached | TetherSettled | TetherHold | TetherRedirect | Tether
 """Said by the broker where it is attached as a publisher."""
 Control = (
     RoutingMessage
-    | Congestion
+    | Congested
+    | Drained
     | LockRequest
     | LockAnswer
     | LockRelease

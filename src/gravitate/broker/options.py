@@ -9,7 +9,8 @@ import msgspec
 MIB: Final = 1024 * 1024
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Interval = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
 
 
 class BrokerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,17 +20,22 @@ class BrokerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: str = "gravitate"
     """Brokers of another network are refused."""
 
-    heartbeat_s: Seconds = 2.0
-    """Between pings on a link; a peer silent for three of them is cut. 0: no heartbeat."""
-    retry_s_min: Seconds = 0.05
-    retry_s_max: Seconds = 2.0
+    heartbeat_s: Seconds = 1.0
+    """Between pings on a link; a peer that nothing comes from for two and a half of them is cut.
+    0: no heartbeat."""
+    retry_s_min: Interval = 0.05
+    retry_s_max: Interval = 2.0
     """A link that cannot be had is tried again after this long, doubling between the bounds."""
     acknowledge_after_s: Seconds = 0.02
     acknowledge_every: Count = 64
     """An acknowledgement waits for data to ride on: this long, or this many messages."""
+    frame_events_max: Count = 16_384
+    frame_bytes_max: Count = MIB
+    """What goes into one frame between brokers; a larger event goes alone. A frame is sent again
+    whole when its connection is lost."""
     link_queue_events_max: Count = 200_000
     link_queue_bytes_max: Count = 64 * MIB
-    """Above this much unacknowledged on a link, publishers everywhere are held."""
+    """Above this much unacknowledged on a link, publishers whose events go over it are held."""
     link_control_bytes_max: Count = 16 * MIB
     """A link that is not up and has more than this to say, events apart, forgets it: when it is
     back both sides start anew and say everything again."""

@@ -1,8 +1,9 @@
 """Messages in parcels: what one carries, what goes together, and what it weighs.
 
 Nothing that a link queues may be larger than a frame, and frames of a long queue are small enough
-to be sent and acknowledged one by one. A batch is never divided: it comes from one read of a client
-or from one frame of a peer, and both are bounded.
+to be sent and acknowledged one by one. A batch is divided by the number of its events alone: it
+comes from one read of a client or from one frame of a peer, and those are bounded in bytes, a
+single large event apart.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from gravitate.broker.guest_messages import Deliveries, GuestCut, GuestWants, TakeGuest
 from gravitate.broker.messages import (
     Advertise,
+    Congested,
     MechanismMessage,
     Message,
     Publications,
@@ -24,43 +26,57 @@ from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
 FRAME_MESSAGES_MAX: Final = 24
-FRAME_BYTES_MAX: Final = 1024 * 1024
-"""Of a long queue, one larger message apart. A frame that takes longer than the heartbeat allows
-would be cut off, and be sent again, for ever."""
 
 _MESSAGE_BYTES: Final = 200
 _SEEN_BYTES: Final = 50
 """What a message takes at least, and what a publisher in one does, about."""
 
 
-def publications(batches: Iterable[Batch]) -> Iterator[Publications]:
-    """Batches in messages of a frame each, or of one batch that is larger."""
+def publications(
+    batches: Iterable[Batch], events_max: int, bytes_max: int
+) -> Iterator[Publications]:
+    """Batches in messages of a frame each, or of one event that is larger."""
     part: list[Batch] = []
-    part_bytes = 0
-    for batch in batches:
-        size_bytes = batch.size_bytes()
-        if part and part_bytes + size_bytes > FRAME_BYTES_MAX:
+    events = size_bytes = 0
+    for batch in divided(batches, events_max):
+        events += len(batch.counters)
+        size_bytes += batch.size_bytes()
+        if part and (events > events_max or size_bytes > bytes_max):
             yield Publications(part)
-            part, part_bytes = [], 0
+            part, events, size_bytes = [], len(batch.counters), batch.size_bytes()
         part.append(batch)
-        part_bytes += size_bytes
     if part:
         yield Publications(part)
 
 
-def framed(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Messages in frames."""
+def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
+    """Batches of so many events at most."""
+    for batch in batches:
+        count = len(batch.counters)
+        if count <= events_max:
+            yield batch
+        else:
+            for start in range(0, count, events_max):
+                yield batch.select(range(start, min(start + events_max, count)))
+
+
+def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iterator[list[Message]]:
+    """Messages in frames of so much, or of one message that is larger."""
     frame: list[Message] = []
-    frame_bytes = 0
+    events = size_bytes = 0
     for message in messages:
-        size_bytes = weight_bytes(message)
+        weight = weight_bytes(message)
+        carried = _carried_events(message)
         if frame and (
-            len(frame) == FRAME_MESSAGES_MAX or frame_bytes + size_bytes > FRAME_BYTES_MAX
+            len(frame) == FRAME_MESSAGES_MAX
+            or size_bytes + weight > bytes_max
+            or events + carried > events_max
         ):
             yield frame
-            frame, frame_bytes = [], 0
+            frame, events, size_bytes = [], 0, 0
         frame.append(message)
-        frame_bytes += size_bytes
+        events += carried
+        size_bytes += weight
     if frame:
         yield frame
 
@@ -79,9 +95,17 @@ def weight_bytes(message: Message) -> int:
         case TetherAttach():
             filters = message.advertisements.values()
             return sum(_MESSAGE_BYTES + _filter_bytes(filter) for filter in filters)
+        case Congested():
+            return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
         case MechanismMessage():
             return _MESSAGE_BYTES + len(message.body)
     return _MESSAGE_BYTES
+
+
+def _carried_events(message: Message) -> int:
+    if not isinstance(message, Publications | Deliveries | GuestCut):
+        return 0
+    return sum([len(batch.counters) for batch in message.batches])
 
 
 def _carried_bytes(batches: Iterable[Batch]) -> int:

@@ -22,8 +22,10 @@ from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import AdvertisementSettled, Attached, HoldReading, SetTimer
 from gravitate.broker.inputs import ClientPublished
+from gravitate.broker.lives import Life
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Publisher
+from gravitate.broker.settlement import Open
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -46,7 +48,10 @@ class Publishers:
         self._chores = chores
         self.departing: dict[str, Publisher] = {}
         """Publishers on their way to another broker, by their ids."""
-        self.network_congested = False
+        self.is_congested: Callable[[Life], bool] = lambda life: False
+        """Asked whether events of a publisher go over a congested link."""
+        self.on_gone: Callable[[Life], None] = lambda life: None
+        """Told of every publisher that was here."""
         self.on_departure: Callable[[str, bool], None] = lambda id, gone: None
         """Told of a departing publisher that it is gone (True) or back (False)."""
         self.on_at_rest: Callable[[Publisher], None] = lambda publisher: None
@@ -89,6 +94,7 @@ class Publishers:
         if moving:
             publisher.arriving = deque()
             publisher.unsettled_advertisements.update(brought)
+            publisher.unanswered_advertisements.update(brought)
         for key, filter in brought.items():
             self.advertise(publisher, key, filter)
         if not moving:
@@ -138,6 +144,7 @@ class Publishers:
         key = advertisement.removeprefix(self._id(publisher, ""))
         publisher.advertisements.take(key)
         publisher.unsettled_advertisements.discard(key)
+        publisher.unanswered_advertisements.discard(key)
         publisher.departed = True
         if publisher.advertisements:
             return
@@ -159,16 +166,21 @@ class Publishers:
             publisher.advertisement_ended()
         publisher.advertisements.put(key, filter)
         publisher.unsettled_advertisements.add(key)
+        publisher.unanswered_advertisements.add(key)
+
+        def partly(open: Open) -> None:
+            if publisher.live:
+                self._answered(publisher, key)
 
         def settled() -> None:
             if not publisher.live:
                 return
             publisher.unsettled_advertisements.discard(key)
+            self._answered(publisher, key)
             if key.startswith(CLIENTS_OWN):
                 name = key.removeprefix(CLIENTS_OWN)
                 publisher.say(AdvertisementSettled(publisher.id, name))
             if not publisher.unsettled_advertisements:
-                self.release(publisher)
                 self._arrived(publisher)
                 if publisher.at_rest():
                     self.on_at_rest(publisher)
@@ -179,8 +191,15 @@ class Publishers:
             owner.advertisements.take(key)
         self._owners[id] = publisher
         self._router.advertise(
-            id, publisher.id, publisher.incarnation, filter, settled, publisher.attachment
+            id, publisher.id, publisher.incarnation, filter, settled, partly, publisher.attachment
         )
+
+    def _answered(self, publisher: Publisher, key: str) -> None:
+        """An advertisement has settled wherever somebody can be reached. Those who cannot miss
+        nothing: what is published follows the links on which it has not settled."""
+        publisher.unanswered_advertisements.discard(key)
+        if not publisher.unanswered_advertisements and publisher.arriving is None:
+            self.release(publisher)
 
     def withdraw(self, publisher: Publisher, key: str) -> None:
         """End an advertisement; what waits was published under it and goes before it ends."""
@@ -190,6 +209,7 @@ class Publishers:
     def _unadvertise(self, publisher: Publisher, key: str) -> None:
         if publisher.advertisements.take(key) is not None:
             publisher.unsettled_advertisements.discard(key)
+            publisher.unanswered_advertisements.discard(key)
             publisher.advertisement_ended()
             id = self._id(publisher, key)
             if self._owners.get(id) is publisher:
@@ -238,7 +258,7 @@ class Publishers:
             self.advertise(publisher, key, filter)
         for key in ended:
             self._unadvertise(publisher, key)
-        if not publisher.unsettled_advertisements and not publisher.held:
+        if not publisher.unanswered_advertisements and not publisher.held:
             self._dispatch.route(batch, None)
             return
         if not publisher.held:
@@ -258,7 +278,7 @@ class Publishers:
 
     def update_reading(self, publisher: Publisher) -> None:
         """Hold the client, or let it go on, if that has changed."""
-        hold = publisher.must_wait(self.network_congested)
+        hold = publisher.must_wait(self.is_congested(publisher.life))
         if hold != publisher.reading_held:
             publisher.reading_held = hold
             publisher.say(HoldReading(publisher.id, hold))

@@ -24,7 +24,7 @@ from gravitate.broker.effects import PingBrokers, ToClient, ToPublisher
 from gravitate.broker.inputs import ClientConnected, ClientPublished
 from gravitate.broker.kept import Kept, Seen
 from gravitate.broker.lives import Life, Lives, size_bytes
-from gravitate.broker.measure import Measure
+from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.tail import Tail
 from gravitate.model.events import TOPIC, Batch
@@ -42,8 +42,6 @@ TOPIC_BYTES = 100
 name, about."""
 SWEEP_BYTES_MIN = 64 * 1024
 """What is remembered of publishers is not looked through for less."""
-COMPACT_BYTES_MIN = 64 * 1024
-"""What is unacknowledged of less is soon acknowledged: copying it would be wasted."""
 
 
 class LocalSubscription:
@@ -98,6 +96,8 @@ class Publisher:
 
         self.advertisements = Advertisements()
         self.unsettled_advertisements: set[str] = set()
+        self.unanswered_advertisements: set[str] = set()
+        """Those of them that have not even settled wherever somebody can be reached."""
         self.unsettled_ends = 0
         """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
@@ -116,10 +116,16 @@ class Publisher:
         that ends."""
         self._topics_bytes = 0
 
-    def must_wait(self, network_congested: bool) -> bool:
-        """Whether the client is not to be read from for now; the broker of its session knows
-        whether the network is congested."""
-        return self.unpublished.exceeds(self._options.hold_events_max, self._options.hold_bytes_max)
+    @property
+    def life(self) -> Life:
+        return self.id, self.incarnation
+
+    def must_wait(self, is_congested: bool) -> bool:
+        """Whether the client is not to be read from for now; others know whether a link that its
+        events go over is congested."""
+        return is_congested or self.unpublished.exceeds(
+            self._options.hold_events_max, self._options.hold_bytes_max
+        )
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """Topics of the batch that lie within none of the client's advertisements."""
@@ -236,19 +242,13 @@ class Session(Publisher):
         self.is_renewed = False
         """It holds for a client that has connected and has not said yet that it has arrived."""
 
-    def must_wait(self, network_congested: bool) -> bool:
-        tether = self.tether
-        return (
-            network_congested
-            or super().must_wait(network_congested)
-            or (
-                tether is not None
-                and (
-                    tether.held
-                    or tether.unsent.exceeds(
-                        self._options.hold_events_max, self._options.hold_bytes_max
-                    )
-                )
+    def must_wait(self, is_congested: bool) -> bool:
+        tether, options = self.tether, self._options
+        return super().must_wait(is_congested) or (
+            tether is not None
+            and (
+                tether.held
+                or tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
             )
         )
 

@@ -18,6 +18,7 @@ from gravitate.broker.effects import SubscriptionSettled
 from gravitate.broker.guest_messages import Wanted
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import LocalSubscription, Session
+from gravitate.broker.settlement import Open
 
 
 class Subscriptions:
@@ -34,6 +35,8 @@ class Subscriptions:
         """Told before a session subscribes to something else than before."""
         self.on_settled: Callable[[Session], None] = lambda session: None
         """Told when everything that a session subscribes to has settled."""
+        self.on_partly_settled: Callable[[Session, str, Open], None] = lambda *about: None
+        """Told where alone a subscription has not settled."""
 
     def subscribe(self, session: Session, wanted: Wanted) -> None:
         """Subscribe under a name, whatever that meant before."""
@@ -76,8 +79,13 @@ class Subscriptions:
             if not now.unsettled_subscriptions:
                 self.on_settled(now)
 
+        def partly(open: Open) -> None:
+            now = subscription.session
+            if now.subscriptions.get(name) is subscription:
+                self.on_partly_settled(now, name, open)
+
         self._router.subscribe(
-            subscription.id, subscription.filter, subscription.destination, settled
+            subscription.id, subscription.filter, subscription.destination, settled, partly
         )
         if former is not None and former is not subscription:
             self._end(former)

@@ -32,6 +32,7 @@ from gravitate.broker.effects import (
     Redirect,
     ToPublisher,
 )
+from gravitate.broker.lives import Life
 from gravitate.broker.messages import (
     FromTether,
     TetherAdvertise,
@@ -118,6 +119,10 @@ class TetheredPublishers:
         lives = self._by_id.get(publisher, _NOBODY).values()
         return max(lives, key=lambda one: (one.incarnation, one.attachment), default=None)
 
+    def of(self, life: Life) -> list[Tethered]:
+        """Those that are attached here of one life of a publisher."""
+        return [one for one in self._by_id.get(life[0], _NOBODY).values() if one.life == life]
+
     def origins(self) -> set[str]:
         """Brokers whose clients are attached here, or were and may come back."""
         those = (*self._by_key.values(), *self._publishers.departing.values(), *self._leaving)
@@ -159,12 +164,11 @@ class TetheredPublishers:
             publisher.say(CloseSession(id, STOPPING))
             return
         former: list[Publisher] = []
-        for one in [*self._by_id.get(id, _NOBODY).values()]:
-            if one.incarnation == incarnation:
-                former.append(one)
-                self._remove(one)
-                if one.origin != origin:
-                    one.say(CloseSession(id, TAKEN_OVER))
+        for one in self.of((id, incarnation)):
+            former.append(one)
+            self._remove(one)
+            if one.origin != origin:
+                one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
         self._add(publisher)
         self._publishers.bring_along(publisher, message.advertisements)
@@ -258,6 +262,7 @@ class TetheredPublishers:
         del self._by_id[publisher.id][key]
         if not self._by_id[publisher.id]:
             del self._by_id[publisher.id]
+        self._publishers.on_gone(publisher.life)
         self._publishers.on_left(publisher)
 
     def _say(self, publisher: Tethered, effect: ToPublisher) -> None:

@@ -56,15 +56,13 @@ from gravitate.broker.links import LinkTable
 from gravitate.broker.lives import Lives
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.parcels import divided
 from gravitate.broker.sessions import Session
 from gravitate.broker.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
 LOST_S_MAX: Final = 40.0
 """How long a subscriber is kept whose origin cannot be reached; longer than a recall may take."""
-CUT_BATCHES_MAX: Final = 1_000
-CUT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What one part of a cut carries, so that it fits into any frame."""
 
 Key = tuple[str, int]
 """The origin, and its number for the subscriber."""
@@ -115,10 +113,11 @@ class TetheredSubscriber(Session):
         batch = batch.compacted()
         if self.holding:
             return self.kept.add(batch, qos)
-        if not self.sent.add(batch, qos):
-            return False
-        if self._send(self, batch, qos):
-            self.taken(batch)
+        for part in divided((batch,), self._options.frame_events_max):
+            if not self.sent.add(part, qos):
+                return False
+            if self._send(self, part, qos):
+                self.taken(part)
         return True
 
     def taken(self, batch: Batch) -> None:
@@ -370,7 +369,8 @@ class TetheredSubscribers:
             self.end(subscriber)
 
     def _tell_cut(self, answer: GuestAnswer, seen: Seen, backlog: Backlog) -> None:
-        parts = parts_of(backlog, CUT_BATCHES_MAX, CUT_BYTES_MAX)
+        options = self._context.options
+        parts = parts_of(backlog, options.frame_events_max, options.frame_bytes_max)
         last = len(parts) - 1
         for number, part in enumerate(parts):
             qos, batches = tuple(q for _, q in part), tuple(b for b, _ in part)

@@ -56,6 +56,7 @@ from gravitate.broker.messages import (
     TetherUnadvertise,
     ToTether,
 )
+from gravitate.broker.parcels import divided
 from gravitate.broker.publishers import Publishers, advertisement_id
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
@@ -149,8 +150,9 @@ class Tethers:
             self.advertise(tether, key, filter)
         for key in ended:
             self.withdraw(tether, key)
-        batch.tether = self._context.broker_id
-        self._pass(tether, batch)
+        for part in divided((batch,), self._context.options.frame_events_max):
+            part.tether = self._context.broker_id
+            self._pass(tether, part)
 
     def close(self, tether: Tether) -> None:
         """The client is gone: the publisher ends behind what it has published."""

@@ -176,18 +176,18 @@ def _of_all(network: Network, path: str, what: Any) -> dict[str, list[Any] | Non
     be had."""
 
     def one(spec: BrokerSpec) -> list[Any] | None:
-        pages = []
+        pages: dict[str, Any] = {}
         following: str | None = path
         try:
-            while following is not None:
+            while following is not None and following not in pages:
                 page = ask(spec, following, what)
                 if page is None:
                     return None
-                pages.append(page)
+                pages[following] = page
                 following = page.next
         except EnvironmentLack:
             return None
-        return pages
+        return list(pages.values())
 
     asked = [spec for spec in network.brokers if spec.address.http]
     if not asked:

@@ -95,6 +95,7 @@ def from_document(document: Document, known_mechanisms: Collection[str] | None =
     check_mechanisms(document, known_mechanisms)
     _check_options(document)
     network = decode(document, Network)
+    _check_retries(document, network.options)
     _check_brokers(document, network)
     _check_ports(document, network)
     _check_links(document, network)
@@ -180,6 +181,16 @@ def _check_options(document: Document) -> None:
     for key in NOT_SETTABLE & sections.keys() if isinstance(sections, dict) else ():
         known = [name for name in BrokerOptions.__struct_fields__ if name not in NOT_SETTABLE]
         raise unknown_key(document, key, known, "options")
+
+
+def _check_retries(document: Document, options: BrokerOptions) -> None:
+    if options.retry_s_min > options.retry_s_max:
+        raise document.error(
+            f"retry_s_min is {options.retry_s_min:g}, expected at most retry_s_max, which is "
+            f"{options.retry_s_max:g}",
+            "options",
+            "retry_s_min" if "retry_s_min" in document.data["options"] else "retry_s_max",
+        )
 
 
 def _check_brokers(document: Document, network: Network) -> None:

@@ -19,6 +19,7 @@ _FEW_PAIRS: Final = 32
 
 
 def _alternatives(filter: Filter) -> Alternatives:
+    """Those of a filter, kept with it. Invalidated by: nothing, filters are immutable."""
     memory = filter.__dict__
     known = memory.get("alternatives")
     if known is None:

@@ -362,7 +362,10 @@ def parse_query(text: str) -> tuple[str, Filter]:
     predicates: list[Predicate] = []
     column = len(topic) + 2
     if query.count("&") >= PREDICATES_MAX:
-        raise FilterError(f"expected at most {PREDICATES_MAX} comparisons", text, column)
+        found_count = query.count("&") + 1
+        raise FilterError(
+            f"expected at most {PREDICATES_MAX} comparisons, found {found_count}", text, column
+        )
     for part in query.split("&"):
         found = _QUERY_PART.fullmatch(part)
         if found is None:

@@ -40,9 +40,9 @@ _PATTERN: Final = 20
 _CHARACTER: Final = 2
 _CHARACTER_BESIDE_ONE: Final = 8
 _WEIGHTS: Final = (
-    f"{_COMPARISON} a comparison, {_VALUE} more a value of IN, {_PATTERN} more a pattern and "
-    f"{_CHARACTER} for each of its characters, {_CHARACTER_BESIDE_ONE} where it has _, "
-    "1 a level of MATCHES"
+    f"{_COMPARISON} a comparison, {_VALUE} more a value of IN, {_PATTERN} more a pattern (one "
+    f"that ends with its only % apart) and {_CHARACTER} for each of its characters, "
+    f"{_CHARACTER_BESIDE_ONE} where it has _; MATCHES {_PATTERN} more and 1 for each /"
 )
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -69,7 +69,8 @@ def refuse_many(conjunctions: int, predicates: int) -> None:
     if conjunctions > CONJUNCTIONS_MAX or predicates > PREDICATES_MAX:
         raise FilterError(
             f"expected a condition of at most {CONJUNCTIONS_MAX} alternatives and "
-            f"{PREDICATES_MAX} comparisons when multiplied out, exceeded"
+            f"{PREDICATES_MAX} comparisons when multiplied out, found {conjunctions} and "
+            f"{predicates} or more"
         )
 
 

@@ -185,9 +185,10 @@ def _unlike(shape: Shape) -> Region:
 def predicate_region(predicate: Predicate) -> Region:
     """The values that satisfy a predicate; known for a while unless that takes much memory."""
     operand = predicate.operand
-    if isinstance(operand, str | tuple) and len(operand) > _KNOWN_SIZE_MAX:
-        return _predicate_region(predicate)
-    return _known_region(predicate)
+    size = len(operand) if isinstance(operand, str | tuple) else 0
+    if isinstance(operand, tuple):
+        size += sum(len(value) for value in operand if isinstance(value, str))
+    return _predicate_region(predicate) if size > _KNOWN_SIZE_MAX else _known_region(predicate)
 
 
 def _predicate_region(predicate: Predicate) -> Region:
@@ -223,6 +224,7 @@ def _predicate_region(predicate: Predicate) -> Region:
 
 
 _known_region: Final = functools.lru_cache(maxsize=65536)(_predicate_region)
+"""Invalidated by: nothing, predicates are immutable."""
 
 
 def region_meet(a: Region, b: Region) -> Region:

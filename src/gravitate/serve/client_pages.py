@@ -44,11 +44,16 @@ def client_pages(broker_id: str, ids: Callable[[], Iterator[str]]) -> Pages:
         asked = parameters(request.query, "limit", "after")
         limit = page_size(asked, CLIENTS_NAMED_MAX, CLIENTS_NAMED_MAX)
         found = await _first(ids(), _after(asked.get("after")), limit + 1)
-        named, more = page_of(found, len, limit)
+        named, more = page_of(found, _size_bytes, limit)
         following = f"{request.path}?limit={limit}&after={hash(named[-1])}" if more else None
         return json_response(ClientList(broker_id, sorted(named), following))
 
     return answer
+
+
+def _size_bytes(id: str) -> int:
+    """What an id takes on a page."""
+    return len(msgspec.json.encode(id)) + 1
 
 
 def _after(text: str | None) -> int:

@@ -31,6 +31,10 @@ class Keeper(Protocol):
         """The first frame came; raises `PeerError` to refuse it."""
         ...
 
+    def heard(self, connection: PeerConnection) -> None:
+        """Part of a frame came."""
+        ...
+
     def received(self, connection: PeerConnection, frames: list[Frame]) -> None: ...
 
     def refused(self, connection: PeerConnection, refusal: Refusal) -> None:
@@ -57,6 +61,7 @@ class PeerConnection(asyncio.Protocol):
         self.origin = peer or "?"
         self.latency_s = 0.0
         self.incarnation = 0
+        self.told_heard_at = 0.0
         self.bytes_in = 0
         self.bytes_out = 0
         self._keeper = keeper
@@ -103,6 +108,8 @@ class PeerConnection(asyncio.Protocol):
         try:
             frames = self._decoder.feed(data)
             if not frames:
+                if self.greeted:
+                    self._keeper.heard(self)
                 return
             if not self.greeted:
                 frames = self._greet(frames)
@@ -112,7 +119,7 @@ class PeerConnection(asyncio.Protocol):
             self.fail(error)
             return
         last = frames[-1] if frames else None
-        if type(last) is Refusal:
+        if type(last) is Refusal and not self.peer:
             self._keeper.refused(self, last)
             self.close()
         elif frames:

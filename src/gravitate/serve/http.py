@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from gravitate.broker.link import LinkState
 from gravitate.errors import InputError
 from gravitate.serve.descriptors import Doorkeeper, Kind
-from gravitate.serve.status import NodeStatus
+from gravitate.serve.status import NodeStatus, Readiness
 
 REQUEST_BYTES_MAX: Final = 8192
 BODY_BYTES_MAX: Final = 64 * 1024
@@ -143,6 +143,18 @@ class StatusServer:
         return True
 
 
+def readiness_page(source: Callable[[], Readiness]) -> Pages:
+    """GET /ready: 200 when a broker does all it should, else 503; either way with what is wrong."""
+
+    async def answer(request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return refusal("405 Method Not Allowed", "GET or HEAD")
+        told = source()
+        return json_response(told, "200 OK" if told.ready else "503 Service Unavailable")
+
+    return answer
+
+
 async def serve_status(
     source: StatusSource,
     host: str,
@@ -249,6 +261,14 @@ class _StatusCollector(Collector):
             counter.add_metric([broker], count)
             yield counter
         yield from _link_metrics(status)
+        held = GaugeMetricFamily(
+            "gravitate_publishers_held",
+            "Not read from, because a link is congested that their events go over",
+            labels=["broker", "congested_broker", "congested_peer"],
+        )
+        for one in status.held:
+            held.add_metric([broker, one.broker, one.peer], one.count)
+        yield held
 
 
 def _link_metrics(status: NodeStatus) -> Iterator[Metric]:
@@ -257,6 +277,7 @@ def _link_metrics(status: NodeStatus) -> Iterator[Metric]:
         ("rtt_seconds", "Round trip by heartbeat", lambda link: link.rtt_ms / 1000),
         ("queue_events", "Sent and not acknowledged", lambda link: link.queue_events),
         ("queue_bytes", "Waiting to be written", lambda link: link.queue_bytes),
+        ("unsettled", "Local subscriptions not settled behind it", lambda link: link.unsettled),
     ]
     for name, text, value in columns:
         family = GaugeMetricFamily(f"gravitate_link_{name}", text, labels=["broker", "peer"])

@@ -168,7 +168,10 @@ class Interpreter:
                     # Without a journal nothing is more stable than memory.
                     self._submit(Persisted(effect.token))
                 case Warn():
-                    logger.warning("%s, from %s: %s", self._broker_id, effect.origin, effect.text)
+                    level = logging.ERROR if effect.is_error else logging.WARNING
+                    logger.log(
+                        level, "%s, from %s: %s", self._broker_id, effect.origin, effect.text
+                    )
                 case Stopped():
                     self._stopped()
                 case _:

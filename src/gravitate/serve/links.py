@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from gravitate.broker.inputs import FrameReceived, Input, LinkClosed, LinkOpened
+from gravitate.broker.inputs import FrameReceived, Input, LinkClosed, LinkHeard, LinkOpened
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
     UNKNOWN_BROKER,
@@ -37,6 +37,7 @@ logger = logging.getLogger("gravitate.links")
 
 DIAL_TIMEOUT_S: Final = 5.0
 HELLO_TIMEOUT_S: Final = 10.0
+HEARD_EVERY_S: Final = 0.1
 OFFENCES_REMEMBERED: Final = 1024
 
 OWN_ID: Final = "own-id"
@@ -296,6 +297,13 @@ class PeerLinks:
             raise PeerError(WRONG_DIRECTION, f"on the link with {claimed!r} this side dials")
         if hello.incarnation <= 0:
             raise PeerError(HELLO_EXPECTED, f"incarnation {hello.incarnation}; it is positive")
+
+    def heard(self, connection: PeerConnection) -> None:
+        """Part of a frame has come; the broker is told so now and then."""
+        now = self._loop.time()
+        if now >= connection.told_heard_at + HEARD_EVERY_S:
+            connection.told_heard_at = now
+            self._submit(LinkHeard(connection.peer, connection.number))
 
     def received(self, connection: PeerConnection, frames: list[Frame]) -> None:
         peer, number, submit = connection.peer, connection.number, self._submit

@@ -1,7 +1,7 @@
 """The log of a process with brokers. It is bounded too: so many lines of a kind a minute, the
 others are counted.
 
-A kind is a message without what is filled in. Whoever makes a broker complain, by sending nonsense
+A kind is a place in the code that logs. Whoever makes a broker complain, by sending nonsense
 without end, would otherwise fill its disk.
 """
 
@@ -33,13 +33,14 @@ class Throttle(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, int], _Kind] = {}
+        """By file and line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
         now = self._clock()
-        kind = self._kinds.setdefault((record.name, str(record.msg)), _Kind(now))
+        kind = self._kinds.setdefault((record.pathname, record.lineno), _Kind(now))
         if now >= kind.since + EVERY_S:
             held_back, kind.since, kind.lines, kind.held_back = kind.held_back, now, 0, 0
             if held_back:

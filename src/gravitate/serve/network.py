@@ -19,7 +19,7 @@ from gravitate.config.distances import distances_ms
 from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.serve.client_pages import client_pages
-from gravitate.serve.http import serve_status
+from gravitate.serve.http import readiness_page, serve_status
 from gravitate.serve.links import Neighbour
 from gravitate.serve.move_pages import MovePages
 from gravitate.serve.mqtt import DoorOptions, serve_mqtt
@@ -146,6 +146,7 @@ async def start_node(
                     address.host,
                     address.http,
                     {
+                        "/ready": readiness_page(node.readiness),
                         "/moves": moves.answer,
                         "/moves/": moves.answer,
                         "/clients": client_pages(broker_id, node.attached),

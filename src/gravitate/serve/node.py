@@ -25,7 +25,7 @@ from gravitate.broker.effects import (
     TAKEN_OVER,
 )
 from gravitate.broker.inputs import FrameReceived, Input, StopRequested, TimerFired
-from gravitate.broker.link import Link
+from gravitate.broker.link import Link, LinkState, Role
 from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.messages import Data
 from gravitate.broker.observers import Observer
@@ -36,7 +36,7 @@ from gravitate.serve.failures import Failures
 from gravitate.serve.interpreter import ClientConnection, Interpreter
 from gravitate.serve.links import Neighbour, PeerLinks
 from gravitate.serve.moves import MoveRegister
-from gravitate.serve.status import LinkStatus, NodeStatus
+from gravitate.serve.status import HeldStatus, LinkStatus, NodeStatus, Readiness
 from gravitate.serve.timers import Timers
 
 logger = logging.getLogger("gravitate.node")
@@ -44,6 +44,8 @@ logger = logging.getLogger("gravitate.node")
 FEW_INPUTS: Final = 20
 MESSAGES_A_TURN: Final = 512
 """What is handled before the event loop turns again: so much takes some ten milliseconds."""
+HELD_NAMED_MAX: Final = 20
+"""Publishers that a status names of those that are held."""
 STOP_MARGIN_S: Final = 2.0
 """How much longer than the core's own bound an orderly stop is waited for."""
 
@@ -113,7 +115,7 @@ class Node:
         self._hurried_at = 0.0
         self._running = False
         self._ended = False
-        self._detached: set[str] = set()
+        self._gone: set[str] = set()
         self._timers = Timers(self.now, lambda key: self.submit(TimerFired(key)))
         self._interpreter = Interpreter(
             broker_id,
@@ -139,8 +141,9 @@ class Node:
         """Stop in order: sessions are closed, links emptied, then every socket closed."""
         if not self._stopped.done():
             self.submit(StopRequested())
+            bound_s = self.options.stop_s_max
             try:
-                async with asyncio.timeout(self.options.stop_s_max + STOP_MARGIN_S):
+                async with asyncio.timeout(bound_s + STOP_MARGIN_S if bound_s else None):
                     await asyncio.shield(self._stopped)
             except TimeoutError:
                 logger.warning("%s did not stop in order in time", self.broker_id)
@@ -189,7 +192,7 @@ class Node:
             self._run_all()
             former.close(TAKEN_OVER)
             former.flush()
-        elif session in self._detached:
+        elif session in self._gone:
             # What is queued belongs to the connection that has gone: its answers go nowhere.
             self._run_all()
         self._interpreter.clients[session] = connection
@@ -198,7 +201,7 @@ class Node:
         """No more effects of `session` go to `connection`; nothing if another has it by now."""
         if self._interpreter.clients.get(session) is connection:
             del self._interpreter.clients[session]
-            self._detached.add(session)
+            self._gone.add(session)
 
     def next_incarnation(self) -> int:
         """Grows with every call, over restarts too."""
@@ -245,13 +248,18 @@ class Node:
         """What this node tells about itself at this moment."""
         broker = self.broker
         dispatch = broker.dispatch
+        unsettled = broker.router.unsettled()
         return NodeStatus(
             broker=self.broker_id,
             incarnation=self.incarnation,
             network=self.options.network,
             uptime_s=time.monotonic() - self._started_at_s,
             sessions=len(broker.clients.sessions),
-            links=[self._link_status(link) for link in broker.links],
+            links=[self._link_status(link, unsettled.get(link.peer, 0)) for link in broker.links],
+            held=[
+                HeldStatus(*link, len(publishers), publishers[:HELD_NAMED_MAX])
+                for link, publishers in broker.congestion.held().items()
+            ],
             detached=list(self.detached),
             tables={
                 "subscriptions": len(broker.router.entries()),
@@ -265,6 +273,7 @@ class Node:
                 "inputs_handled": self.inputs_handled,
                 "batches_handled": self.batches_handled,
                 "peers_refused": sum(self.links.offences.values()),
+                "frames_refused_again": broker.links.refused_again,
                 "publishers_forgotten": broker.lives.forgotten,
                 **{f"{kind}_failed": count for kind, count in self.failures.counts.items()},
                 "connections_refused": self.doorkeeper.refused,
@@ -272,7 +281,23 @@ class Node:
             },
         )
 
-    def _link_status(self, link: Link) -> LinkStatus:
+    def readiness(self) -> Readiness:
+        """Whether every neighbour has been heard since the start, and those that are there know
+        what clients of this broker want."""
+        awaited: dict[str, str] = {}
+        down: list[str] = []
+        for link in self.broker.links:
+            if Role.PRIMARY not in link.roles:
+                continue
+            if not link.has_been_up:
+                awaited[link.peer] = "its link has not been up since the start"
+            elif link.state is not LinkState.UP:
+                down.append(link.peer)
+            elif self.broker.router.is_awaited(link.peer):
+                awaited[link.peer] = "it has not answered all it was told"
+        return Readiness(self.broker_id, not awaited, awaited, down)
+
+    def _link_status(self, link: Link, unsettled: int) -> LinkStatus:
         connection = self.links.connection_of(link.peer)
         return LinkStatus(
             peer=link.peer,
@@ -282,6 +307,7 @@ class Node:
             queue_bytes=connection.queued_bytes if connection else 0,
             bytes_in=connection.bytes_in if connection else 0,
             bytes_out=connection.bytes_out if connection else 0,
+            unsettled=unsettled,
         )
 
     # --- the core -------------------------------------------------------------------------------
@@ -296,7 +322,7 @@ class Node:
         if len(inputs) > FEW_INPUTS:
             inputs = self._portion(inputs)
         if not self._inputs:
-            self._detached.clear()
+            self._gone.clear()
         if not inputs or self._ended or self.broker.stopped:
             return
         assert not self._running, "the core was entered from within itself"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -191,11 +192,12 @@ class Supervisor:
             process.terminate()
         writing_s = 0.0 if self.settings.traces is None else CLOSE_S_MAX
         options = self.settings.options or self.network.options
-        stopping_s = options.stop_s_max + writing_s + STOP_MARGIN_S
-        deadline = time.monotonic() + stopping_s
+        stopping_s = options.stop_s_max or math.inf
+        deadline = time.monotonic() + stopping_s + writing_s + STOP_MARGIN_S
         statuses = {}
         for broker_id, process in self.processes.items():
-            process.join(max(0.0, deadline - time.monotonic()))
+            left_s = max(0.0, deadline - time.monotonic())
+            process.join(left_s if left_s < math.inf else None)
             if process.is_alive():
                 logger.error("broker %s did not stop in time and is killed", broker_id)
                 process.kill()

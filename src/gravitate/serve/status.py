@@ -20,6 +20,30 @@ class LinkStatus(msgspec.Struct, frozen=True):
     """Waiting in this process to be written."""
     bytes_in: int
     bytes_out: int
+    unsettled: int = 0
+    """Subscriptions of clients of this broker that have not settled behind it."""
+
+
+class HeldStatus(msgspec.Struct, frozen=True):
+    """Publishers here that are not read from because a link that their events go over has too much
+    queued: the link of broker `broker` to `peer`."""
+
+    broker: str
+    peer: str
+    count: int
+    publishers: list[str]
+    """The first of them, by name."""
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether a broker that was started does all it should."""
+
+    broker: str
+    ready: bool
+    awaited: dict[str, str] = {}
+    """Neighbours that it waits for, and why."""
+    down: list[str] = []
+    """Neighbours whose links have been up since the start, and are not now."""
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -33,5 +57,6 @@ class NodeStatus(msgspec.Struct, frozen=True):
     links: list[LinkStatus]
     tables: dict[str, int]
     counters: dict[str, int]
+    held: list[HeldStatus] = []
     detached: list[str] = []
     """Mechanisms and observers that raised, and are let go of."""

@@ -63,7 +63,10 @@ class TraceQueue:
         self._saying = threading.Lock()
         self._is_losing = False
         self._rows_lost_before = 0
-        self._thread = threading.Thread(target=self._write_all, name="gravitate-traces")
+        # A disk that does not answer keeps no process from ending: `close` waits long enough.
+        self._thread = threading.Thread(
+            target=self._write_all, name="gravitate-traces", daemon=True
+        )
         # Changed by the thread of the brokers.
         self._bytes_put = 0
         self._rows_without_room = 0

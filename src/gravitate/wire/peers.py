@@ -386,17 +386,27 @@ class _BodyReader:
         self._position = 0
         self._frames: Frames = []
         self._runs: list[Run] = []
-        at = 0
+        tables: list[Frames] = []
+        at = known = 0
         while at < len(source):
             frames, runs, after, error = scan(source, at, V5, len(source))
             if error or after == at:
                 raise PeerError(MALFORMED, f"no body at byte {at} of {len(source)}")
-            known = len(self._frames)
-            self._runs += [(kind, known + start, known + end) for kind, start, end in runs]
-            self._frames = (
-                np.concatenate((as_table(self._frames), as_table(frames))) if known else frames
-            )
+            for kind, start, end in runs:
+                # Where one search ended and the next went on is no end of a run.
+                if self._runs and start == 0 and self._runs[-1][0] == kind:
+                    _, start, _ = self._runs.pop()
+                    start -= known
+                self._runs.append((kind, known + start, known + end))
+            tables.append(frames)
+            known += len(frames)
             at = after
+        if tables:
+            self._frames = (
+                tables[0]
+                if len(tables) == 1
+                else np.concatenate([as_table(table) for table in tables])
+            )
         self._runs.reverse()
 
     def take(self, count: int, form: int) -> FrameBodies:

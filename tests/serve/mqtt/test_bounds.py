@@ -12,11 +12,12 @@ from gravitate.config.listeners import MqttSpec
 from gravitate.config.network import BrokerSpec, Network
 from gravitate.serve.mqtt import DoorOptions, MqttDoor
 from gravitate.serve.mqtt.connection import Connection
+from gravitate.serve.mqtt.requests import Allotment, Refused, control_input
 from gravitate.serve.network import on_free_ports, up
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codec import encode
 from gravitate.wire.mqtt.codes import PROPERTIES_BYTES_MAX, V5, V311, ReasonCode
-from gravitate.wire.mqtt.control import ADVERTISE, PONG, ClientMark
+from gravitate.wire.mqtt.control import ADVERTISE, PONG, WHERE, ClientMark
 from gravitate.wire.mqtt.properties import (
     Properties,
     Property,
@@ -234,3 +235,14 @@ def test_a_broker_holds_clients_to_what_its_network_file_says() -> None:
             assert door.options == DoorOptions(packet_bytes_max=1000, payload_fields=False)
 
     on_loop(body)
+
+
+def test_an_advertisement_counts_as_large_as_it_is_when_multiplied_out() -> None:
+    """(a0 = 0 OR a0 = 1) AND (a1 = 0 OR a1 = 1) AND ... doubles with each pair."""
+    where = " AND ".join(f"(a{n} = 0 OR a{n} = 1)" for n in range(7))
+    properties: Properties = {Property.USER_PROPERTY: (("name", "n"), (WHERE, where))}
+    packet = p.Publish(ADVERTISE, properties=properties)
+    with pytest.raises(Refused) as refused:
+        control_input("c", packet, 1000, Allotment(10 * len(where)))
+    assert refused.value.reason is ReasonCode.QUOTA_EXCEEDED
+    control_input("c", packet, 1000, Allotment(100 * len(where)))

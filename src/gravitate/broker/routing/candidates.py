@@ -13,6 +13,7 @@ questions of routing are answered here.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from gravitate.model.filters import Filter
@@ -71,15 +72,29 @@ class Candidates:
         found: Found = {}
         what = fixed(filter)
         for path in what.paths:
-            self._collect_along(path, what, found)
+            for level in self._levels(path):
+                _collect(level.place, what, found)
         return found
 
-    def _collect_along(self, path: Path, what: Fixed, found: Found) -> None:
+    def first_that(self, filter: Filter, judge: Callable[[Filter], bool]) -> Filter | None:
+        """One of the same that `judge` is right for, the latest first; no others are looked at."""
+        what = fixed(filter)
+        for path in what.paths:
+            for level in self._levels(path):
+                found: Found = {}
+                _collect(level.place, what, found)
+                for one in reversed(found):
+                    if judge(one):
+                        return one
+        return None
+
+    def _levels(self, path: Path) -> Iterator[_Level]:
+        """The levels whose filters have a topic on the path."""
         levels = [self._root]
         for name in path:
             if name == "#":
                 for level in levels:
-                    level.collect_all(what, found)
+                    yield from level.all_below()
                 return
             following: list[_Level] = []
             for level in levels:
@@ -87,7 +102,7 @@ class Candidates:
                 if not below:
                     continue
                 if (rest := below.get("#")) is not None:
-                    _collect(rest.place, what, found)
+                    yield rest
                 if name == "+":
                     following += [one for other, one in below.items() if other != "#"]
                     continue
@@ -99,9 +114,9 @@ class Candidates:
                 return
             levels = following
         for level in levels:
-            _collect(level.place, what, found)
+            yield level
             if (rest := level.below.get("#")) is not None:
-                _collect(rest.place, what, found)
+                yield rest
 
 
 class _Level:
@@ -125,10 +140,17 @@ class _Level:
             level = self.below[name] = _Level()
         return level
 
-    def collect_all(self, what: Fixed, found: Found) -> None:
-        _collect(self.place, what, found)
-        for level in self.below.values():
-            level.collect_all(what, found)
+    def all_below(self) -> Iterator[_Level]:
+        """This one and every level below it, the latest first."""
+        waiting = [reversed((self,))]
+        while waiting:
+            level = next(waiting[-1], None)
+            if level is None:
+                waiting.pop()
+                continue
+            yield level
+            if level.below:
+                waiting.append(reversed(level.below.values()))
 
 
 _NOTHING_BELOW: Final[dict[str, _Level]] = {}

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from gravitate.broker.lives import Life
 from gravitate.broker.messages import (
     Advertise,
     Control,
@@ -41,7 +42,7 @@ from gravitate.broker.routing.table import (
     RoutingTable,
     SubscriptionEntry,
 )
-from gravitate.broker.settlement import Answer, Request, Settlement
+from gravitate.broker.settlement import Answer, Asker, Open, Partly, Request, Settlement
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -76,7 +77,7 @@ class ContentRouter:
         self.current_plane = 0
         for peer in peers:
             self.planes[0].neighbours[peer] = Neighbour()
-        self._ending: dict[tuple[int, str], tuple[str | None, Answer]] = {}
+        self._ending: dict[tuple[int, str], Asker] = {}
         """Advertisements, by plane and id, that end once nothing trails their publisher's move:
         who wants what is still under way from where it was would be forgotten."""
 
@@ -127,6 +128,11 @@ class ContentRouter:
         """Whether a life of a publisher has any advertisement."""
         return (publisher, incarnation) in self.planes[self.current_plane].by_publisher
 
+    def sides_of(self, life: Life) -> Iterable[str]:
+        """The neighbours that events of a life of a publisher come from."""
+        known = self.planes[self.current_plane].by_publisher.get(life, _NOTHING).values()
+        return dict.fromkeys(entry.last_hop for entry in known if entry.last_hop is not LOCAL)
+
     def entries(self) -> dict[str, SubscriptionEntry]:
         """The subscriptions of the current plane by id."""
         return self.planes[self.current_plane].subscriptions
@@ -135,14 +141,25 @@ class ContentRouter:
         """The advertisements of the current plane by id."""
         return self.planes[self.current_plane].advertisements
 
+    def unsettled(self) -> dict[str, int]:
+        """How many local subscriptions a neighbour has not settled, by neighbour."""
+        return dict(self._serving.unsettled())
+
+    def is_awaited(self, peer: str) -> bool:
+        """Whether a neighbour has yet to say what it knows, or to answer a local subscription."""
+        return not self._sync.is_known(peer) or self._serving.is_awaited(peer)
+
     # What local clients ask ----------------------------------------------------------------
 
-    def subscribe(self, id: str, filter: Filter, destination: int, settled: Answer) -> None:
+    def subscribe(
+        self, id: str, filter: Filter, destination: int, settled: Answer, partly: Partly
+    ) -> None:
         table = self.planes[self.current_plane]
-        self._subscribe(table, id, filter, LOCAL, self._broker_id, (), destination, settled)
+        asker = Asker(LOCAL, settled, partly)
+        self._subscribe(table, id, filter, self._broker_id, (), destination, asker)
 
     def unsubscribe(self, id: str) -> None:
-        self._unsubscribe(self.planes[self.current_plane], id, LOCAL, _nothing)
+        self._unsubscribe(self.planes[self.current_plane], id, Asker(LOCAL, _nothing))
 
     def advertise(
         self,
@@ -151,23 +168,30 @@ class ContentRouter:
         incarnation: int,
         filter: Filter,
         settled: Answer,
+        partly: Partly,
         attachment: int = 0,
     ) -> None:
         entry = AdvertisementEntry(id, publisher, incarnation, filter, LOCAL, attachment)
-        self._advertise(self.planes[self.current_plane], entry, settled)
+        self._advertise(self.planes[self.current_plane], entry, Asker(LOCAL, settled, partly))
 
     def unadvertise(self, id: str, settled: Answer) -> None:
-        self._unadvertise(self.planes[self.current_plane], id, LOCAL, settled)
+        self._unadvertise(self.planes[self.current_plane], id, Asker(LOCAL, settled))
 
     # What neighbours say -------------------------------------------------------------------
 
     def handle(self, peer: str, message: RoutingMessage) -> None:
         if isinstance(message, Settled):
-            self._propagation.settled(peer, message.token)
-            self._end_advertisements()
+            if message.open:
+                self._settlement.answered_partly(peer, message.token, frozenset(message.open))
+            else:
+                self._propagation.settled(peer, message.token)
+                self._end_advertisements()
             return
         if isinstance(message, SyncEnd):
-            self._sync_end(peer, message.what)
+            if message.open:
+                self._sync.ended_partly(peer, frozenset(message.open))
+            else:
+                self._sync_end(peer, message.what)
             return
         if message.plane not in self.planes:
             raise PeerError("unknown-plane", f"{type(message).__name__} of plane {message.plane}")
@@ -176,20 +200,23 @@ class ContentRouter:
         def settled() -> None:
             self._send(peer, Settled(token))
 
+        def partly(open: Open) -> None:
+            self._send(peer, Settled(token, tuple(sorted(open))))
+
+        asker = Asker(peer, settled, partly)
         match message:
             case Subscribe():
                 self._subscribe(
                     table,
                     message.subscription,
                     message.filter,
-                    peer,
                     message.anchor,
                     message.path,
                     self._destination_of(message.anchor),
-                    settled,
+                    asker,
                 )
             case Unsubscribe():
-                self._unsubscribe(table, message.subscription, peer, settled)
+                self._unsubscribe(table, message.subscription, asker)
             case Advertise():
                 entry = AdvertisementEntry(
                     message.advertisement,
@@ -199,9 +226,9 @@ class ContentRouter:
                     peer,
                     message.attachment,
                 )
-                self._advertise(table, entry, settled)
+                self._advertise(table, entry, asker)
             case Unadvertise():
-                self._unadvertise(table, message.advertisement, peer, settled)
+                self._unadvertise(table, message.advertisement, asker)
 
     def reset(self, peer: str) -> None:
         """The link to `peer` starts anew: say everything, doubt everything heard from it.
@@ -209,6 +236,7 @@ class ContentRouter:
         That it was everything is said by `synchronise`, behind what the link had queued: who is
         told so then takes what comes for complete."""
         self._settlement.drop_answers(peer)
+        self._settlement.present(peer)
         current = {self._sync.reset(peer)}
         for table in self.planes.values():
             neighbour = table.neighbours.setdefault(peer, Neighbour())
@@ -224,6 +252,16 @@ class ContentRouter:
                 told = table.subscriptions[id]
                 current.add(self._propagation.tell_subscription(table, peer, neighbour, told))
         self._settlement.renew(peer, current)
+
+    def absent(self, peer: str) -> None:
+        """The link to `peer` has been down for a while: who is there does not wait for it."""
+        self._settlement.absent(peer)
+        self._sync.absent(peer)
+
+    def present(self, peer: str) -> None:
+        """The link to `peer` goes on where it was."""
+        self._settlement.present(peer)
+        self._sync.present(peer)
 
     def synchronise(self) -> None:
         """Tell the neighbours that have been told everything so."""
@@ -262,9 +300,9 @@ class ContentRouter:
         """Remove those of `entries` that came from `peer`."""
         for entry in [entry for entry in entries if entry.last_hop == peer]:
             if isinstance(entry, AdvertisementEntry):
-                self._unadvertise(table, entry.id, peer, _nothing)
+                self._unadvertise(table, entry.id, Asker(peer, _nothing))
             else:
-                self._unsubscribe(table, entry.id, peer, _nothing)
+                self._unsubscribe(table, entry.id, Asker(peer, _nothing))
 
     # What both ask -------------------------------------------------------------------------
 
@@ -273,12 +311,12 @@ class ContentRouter:
         table: RoutingTable,
         id: str,
         filter: Filter,
-        last_hop: str | None,
         anchor: str,
         path: tuple[str, ...],
         destination: int,
-        settled: Answer,
+        asker: Asker,
     ) -> None:
+        last_hop = asker.peer
         entry = table.subscriptions.get(id)
         if entry is not None and (entry.last_hop, entry.filter, entry.destination) == (
             last_hop,
@@ -297,30 +335,31 @@ class ContentRouter:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))
             if last_hop is LOCAL:
-                self._serving.begin(entry)
-        made = entry
+                request, behind = entry.request, self._settlement.open_behind
+                open = {peer: behind(request, peer) for peer in request.outstanding}
+                self._serving.begin(entry, open)
+        if last_hop is LOCAL:
+            made, settled = entry, asker.settled
 
-        def settled_here() -> None:
-            self._serving.end(made)
-            settled()
+            def settled_here() -> None:
+                self._serving.end(made)
+                settled()
 
-        answer = settled_here if last_hop is LOCAL else settled
-        self._settlement.seal(entry.request, last_hop, answer)
+            asker = asker._replace(settled=settled_here)
+        self._settlement.seal(entry.request, asker)
 
-    def _unsubscribe(
-        self, table: RoutingTable, id: str, last_hop: str | None, settled: Answer
-    ) -> None:
+    def _unsubscribe(self, table: RoutingTable, id: str, asker: Asker) -> None:
         entry = table.subscriptions.get(id)
         request = Request()
-        if entry is not None and entry.last_hop == last_hop:
+        if entry is not None and entry.last_hop == asker.peer:
             request = self._propagation.remove_subscription(table, entry)
             self._serving.end(entry)
-        self._settlement.seal(request, last_hop, settled)
+        self._settlement.seal(request, asker)
 
-    def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, settled: Answer) -> None:
+    def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, asker: Asker) -> None:
         former = table.advertisements.get(entry.id)
         if ended := self._ending.pop((table.plane, entry.id), None):
-            ended[1]()
+            ended.settled()
         if former is None:
             self._propagation.add_advertisement(table, entry)
         elif former.last_hop != entry.last_hop and former.attachment >= entry.attachment:
@@ -328,7 +367,7 @@ class ContentRouter:
             # the same are left as they are: neither side would ever convince the other.
             if entry.last_hop is not LOCAL and former.attachment > entry.attachment:
                 self._propagation.tell_advertisement(table, former, entry.last_hop)
-            settled()
+            asker.settled()
             return
         elif former.filter != entry.filter:
             self._propagation.remove_advertisement(table, former)
@@ -342,29 +381,27 @@ class ContentRouter:
                 self._departed(former.id)
             self._propagation.move_advertisement(table, former, entry.last_hop, entry.attachment)
             entry = former
-        self._settlement.seal(entry.request, entry.last_hop, settled)
+        self._settlement.seal(entry.request, asker)
 
-    def _unadvertise(
-        self, table: RoutingTable, id: str, last_hop: str | None, settled: Answer
-    ) -> None:
+    def _unadvertise(self, table: RoutingTable, id: str, asker: Asker) -> None:
         entry = table.advertisements.get(id)
         request = Request()
-        if entry is not None and entry.last_hop == last_hop:
+        if entry is not None and entry.last_hop == asker.peer:
             if entry.trailing:
-                self._ending[table.plane, id] = (last_hop, settled)
+                self._ending[table.plane, id] = asker
                 return
             request = self._propagation.remove_advertisement(table, entry)
-        elif entry is not None and last_hop is not LOCAL:
+        elif entry is not None and asker.peer is not LOCAL:
             # The neighbour forgets where the publisher was; it is told where it is.
-            self._propagation.tell_advertisement(table, entry, last_hop)
-        self._settlement.seal(request, last_hop, settled)
+            self._propagation.tell_advertisement(table, entry, asker.peer)
+        self._settlement.seal(request, asker)
 
     def _end_advertisements(self) -> None:
-        for (plane, id), (last_hop, settled) in list(self._ending.items()):
+        for (plane, id), asker in list(self._ending.items()):
             table = self.planes[plane]
             if id not in table.advertisements or not table.advertisements[id].trailing:
                 del self._ending[plane, id]
-                self._unadvertise(table, id, last_hop, settled)
+                self._unadvertise(table, id, asker)
 
 
 def _nothing() -> None:

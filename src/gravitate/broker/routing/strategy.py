@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from gravitate.broker.lives import Life
 from gravitate.broker.messages import Control, RoutingMessage
 from gravitate.broker.routing.content import ContentRouter
 from gravitate.broker.routing.table import AdvertisementEntry, SubscriptionEntry
-from gravitate.broker.settlement import Answer
+from gravitate.broker.settlement import Answer, Partly
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -58,6 +59,10 @@ class Router(Protocol):
         """Whether a life of a publisher has any advertisement."""
         ...
 
+    def sides_of(self, life: Life) -> Iterable[str]:
+        """The neighbours that events of a life of a publisher come from."""
+        ...
+
     def entries(self) -> Mapping[str, SubscriptionEntry]:
         """The subscriptions of the current plane by id."""
         ...
@@ -66,7 +71,12 @@ class Router(Protocol):
         """The advertisements of the current plane by id."""
         ...
 
-    def subscribe(self, id: str, filter: Filter, destination: int, settled: Answer) -> None: ...
+    def subscribe(
+        self, id: str, filter: Filter, destination: int, settled: Answer, partly: Partly
+    ) -> None:
+        """`partly` is told behind which brokers alone it has not settled, if they cannot be
+        reached, as often as that changes."""
+        ...
 
     def unsubscribe(self, id: str) -> None: ...
 
@@ -77,6 +87,7 @@ class Router(Protocol):
         incarnation: int,
         filter: Filter,
         settled: Answer,
+        partly: Partly,
         attachment: int = 0,
     ) -> None:
         """`attachment` counts how often the publisher has attached itself to a broker."""
@@ -90,6 +101,22 @@ class Router(Protocol):
 
     def reset(self, peer: str) -> None:
         """The link to `peer` starts anew."""
+        ...
+
+    def absent(self, peer: str) -> None:
+        """The link to `peer` has been down for a while."""
+        ...
+
+    def present(self, peer: str) -> None:
+        """The link to `peer` goes on where it was."""
+        ...
+
+    def unsettled(self) -> Mapping[str, int]:
+        """How many local subscriptions a neighbour has not settled, by neighbour."""
+        ...
+
+    def is_awaited(self, peer: str) -> bool:
+        """Whether a neighbour has yet to say what it knows, or to answer a local subscription."""
         ...
 
     def synchronise(self) -> None:

@@ -28,7 +28,9 @@ from gravitate.model.filters import Filter
 
 TOPICS_BYTES_MAX = 16 * 1024 * 1024
 TOPIC_BYTES = 150
-"""What the answers by topic may take, and what one takes beside the topic itself, about."""
+DESTINATION_BYTES = 36
+"""What the answers by topic may take, and what one takes beside the topic itself, about: by
+itself, and for each destination."""
 _TOPIC_ALONE = frozenset((TOPIC,))
 LOCAL = None
 """Last hop of what came from a client of this broker."""
@@ -163,12 +165,12 @@ class Neighbour:
                 del self._witnesses[witness]
 
     def _find_witness(self, filter: Filter) -> bool:
-        for advertised in self._candidates.may_intersect(filter):
-            if intersects(advertised, filter):
-                self.admit_for(filter, advertised)
-                return True
-        self.eligible.pop(filter, None)
-        return False
+        witness = self._candidates.first_that(filter, lambda one: intersects(one, filter))
+        if witness is None:
+            self.eligible.pop(filter, None)
+        else:
+            self.admit_for(filter, witness)
+        return witness is not None
 
 
 class RoutingTable:
@@ -227,9 +229,11 @@ class RoutingTable:
             known.clear()
             self._by_topic_bytes = 0
         new = list(dict.fromkeys(topic for topic in topics if topic not in known))
-        self._by_topic_bytes += sum(TOPIC_BYTES + len(topic) for topic in new)
         events = [{TOPIC: topic if isinstance(topic, str) else topic.decode()} for topic in new]
-        known.update(zip(new, self.matcher.match(events), strict=True))
+        answers = self.matcher.match(events)
+        known.update(zip(new, answers, strict=True))
+        self._by_topic_bytes += sum(TOPIC_BYTES + len(topic) for topic in new)
+        self._by_topic_bytes += sum(DESTINATION_BYTES * len(answer) for answer in answers)
 
     def add(self, entry: SubscriptionEntry) -> None:
         """Something is subscribed to from now on."""

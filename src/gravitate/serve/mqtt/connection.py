@@ -48,6 +48,9 @@ from gravitate.wire.mqtt.encoder import encode
 
 logger = logging.getLogger("gravitate.mqtt")
 
+LOOK_AGAIN_S: Final = 0.2
+"""Between the time when something should have been read and the judgement that it was not."""
+
 WAITING_BYTES_MAX: Final = 64 * 1024
 """How much is read from a client that waits for its turn, before it is not read any more."""
 
@@ -303,23 +306,29 @@ class Connection(asyncio.Protocol):
 
     # --- time -----------------------------------------------------------------------------------
 
-    def _connect_is_late(self) -> None:
+    def _connect_is_late(self, looks_again: bool = False) -> None:
+        if not looks_again:
+            self._timer = self._loop.call_later(LOOK_AGAIN_S, self._connect_is_late, True)
+            return
         logger.warning("%s: closed, no CONNECT in time", self.origin)
         self._finish()
 
-    def _watch(self, patience_s: float) -> None:
-        """Close when nothing is heard for `patience_s`; looks again instead of being reset."""
+    def _watch(self, patience_s: float, looks_again: bool = False) -> None:
+        """Close when nothing is heard for `patience_s`; looks again instead of being reset, and
+        once more before it closes: a process that was paused has not read what came meanwhile."""
         now_s = self._loop.time()
         if self._waits or not self._reads:
             # Nothing can be heard from a client that is not read from.
             self._heard_at_s = now_s
         left_s = self._heard_at_s + patience_s - now_s
-        if left_s <= 0:
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._watch, patience_s)
+        elif not looks_again:
+            self._timer = self._loop.call_later(LOOK_AGAIN_S, self._watch, patience_s, True)
+        else:
             self._fail(
                 MqttError(f"nothing heard for {patience_s} s", ReasonCode.KEEP_ALIVE_TIMEOUT)
             )
-        else:
-            self._timer = self._loop.call_later(left_s, self._watch, patience_s)
 
     # --- the node's side ------------------------------------------------------------------------
 

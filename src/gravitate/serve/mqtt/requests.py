@@ -140,7 +140,7 @@ class Requests:
         condition: Filter | str = EVERYTHING
         spent = 0
         if where is not None:
-            condition, spent = _compiled(where)
+            condition, spent, _ = _compiled(where)
             yield spent, None
         for request in requests:
             effort = LOOKING
@@ -238,14 +238,14 @@ def condition_text(properties: Properties) -> str | None:
     return found[0] if found else None
 
 
-def _compiled(where: str) -> tuple[Filter | str, int]:
-    """A condition, or in words why it is none; and what that took."""
+def _compiled(where: str) -> tuple[Filter | str, int, int]:
+    """A condition, or in words why it is none; what that took, and its size when it is sent."""
     reading = len(where) >> 1
     try:
         condition, measure = compiled(where)
     except FilterError as error:
-        return f"{WHERE}: {error}", reading
-    return condition, reading + effort_of(condition, measure)
+        return f"{WHERE}: {error}", reading, 0
+    return condition, reading + effort_of(condition, measure), measure.size_bytes
 
 
 def granted_filter(topic: str, condition: Filter | str) -> tuple[Filter, Measure]:
@@ -313,8 +313,7 @@ def control_input(
         allotment.give(name)
         return ClientUnadvertised(session, name), UNSUBSCRIBING
     where = fields.get(WHERE)
-    filter, effort = (EVERYTHING, 0) if where is None else _compiled(where)
-    size_bytes = len(where or "")
+    filter, effort, size_bytes = (EVERYTHING, 0, 0) if where is None else _compiled(where)
     if "topic" in fields:
         filter, measure = granted_filter(fields["topic"], filter)
         effort += effort_of(filter, measure)
