@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,31 @@ def test_what_cannot_be_put_in_place_leaves_nothing_behind(tmp_path: Path) -> No
     with pytest.raises(FileError, match="x: cannot be written: Is a directory"):
         write_whole(tmp_path / "x", b"1")
     assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_what_is_interrupted_leaves_what_was_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(handle: int) -> None:
+        raise KeyboardInterrupt
+
+    write_whole(tmp_path / "x", b"old")
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "x", b"new", durable=True)
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("x", b"old")]
+
+
+def test_what_is_durable_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        seen.append([entry.name for entry in tmp_path.iterdir() if not entry.name.startswith(".")])
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_whole(tmp_path / "x", b"1", durable=True)
+    assert seen == [[], ["x"]]

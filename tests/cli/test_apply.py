@@ -20,7 +20,8 @@ from tests.serve.mqtt.test_paho import Stock
 from typer.testing import CliRunner
 
 from gravitate.cli import endpoints
-from gravitate.cli.apply import carried_out, misplaced
+from gravitate.cli.apply import misplaced
+from gravitate.cli.carrying import carried_out
 from gravitate.cli.main import app
 from gravitate.client import Client
 from gravitate.config import network as network_file

@@ -24,6 +24,7 @@ async def live(
     *ids: str,
     mechanisms: dict[str, dict[str, Any]] | None = None,
     without: dict[str, str] | None = None,
+    latency_ms: float = 0.0,
     **options: Any,
 ) -> AsyncIterator[LiveNetwork]:
     """A chain of brokers; `without` names a kind of port that a broker does not have. One without
@@ -34,7 +35,7 @@ async def live(
         Network(
             "moving",
             tuple(BrokerSpec(id) for id in ids),
-            tuple(LinkSpec(pair) for pair in links),
+            tuple(LinkSpec(pair, latency_ms) for pair in links),
             mechanisms=mechanisms or {},
         )
     )
@@ -48,7 +49,7 @@ async def live(
     )
     network = msgspec.structs.replace(network, brokers=tuple(lacking))
     told = BrokerOptions(retry_s_min=0.01, retry_s_max=0.05, **options)
-    async with await up(network, options=told) as running:
+    async with await up(network, emulate_latency=latency_ms > 0, options=told) as running:
         yield running
         assert all(node.failure is None for node in running.nodes.values())
 

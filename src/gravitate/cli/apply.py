@@ -1,19 +1,21 @@
-"""`gravitate apply`: a plan's moves carried out on a running network, one after the other."""
+"""`gravitate apply`: a plan is checked against a running network, carried out, and told of.
+
+One move after the other is `carrying`'s business, what brokers answer `endpoints`'."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
 from gravitate.cli import output
+from gravitate.cli.carrying import SKIPPED, Applied, Carried, carried_out
 from gravitate.cli.networks import NetworkFile, load
 from gravitate.cli.plan import PlanFile, said
-from gravitate.errors import EnvironmentLack, FileError
+from gravitate.errors import FileError
 from gravitate.model.moves import (
     ClientMove,
     Move,
@@ -28,39 +30,8 @@ if TYPE_CHECKING:
     from gravitate.config.plan import Plan
 
 EXIT_NOT_ALL_DONE: Final = 1
-SKIPPED: Final = "skipped"
-UNKNOWN: Final = "unknown"
+EXIT_INTERRUPTED: Final = 130
 _NAMED_MAX: Final = 5
-
-Carry = Callable[[Move], tuple[MoveOutcome | None, str]]
-"""Carries a move out; how it ended, None where it was begun and nobody tells how it ended, and what
-kept it from being done or known."""
-
-
-class Carried(msgspec.Struct, frozen=True):
-    """What became of one move."""
-
-    move: str
-    """As the plan has it."""
-    what: str
-    outcome: str
-    """`done`, `refused`, `rolled back`, `skipped`; or `unknown`: it may have been done."""
-    reason: str = ""
-    took_s: float = 0.0
-
-
-class Applied(msgspec.Struct, frozen=True):
-    plan: str
-    moves: int
-    done: int
-    carried: tuple[Carried, ...]
-    undo: str = ""
-    """The plan that takes back what was done or may have been; empty when nothing was."""
-
-    @property
-    def unknown(self) -> tuple[Carried, ...]:
-        """Moves that may have been done."""
-        return tuple(it for it in self.carried if it.outcome == UNKNOWN)
 
 
 def apply(
@@ -81,8 +52,10 @@ def apply(
 ) -> None:
     """Carry a plan out on a running network, and write the plan that takes it back.
 
-    Brokers are asked over their http ports. Exit status 1 when a move was not done."""
+    Brokers are asked over their http ports. Exit status 1 when a client is not where the plan
+    brings it."""
     from gravitate.cli import endpoints
+    from gravitate.cli.undo_plan import next_path
     from gravitate.config import plan as plans
 
     plan = plans.load(plan_path)
@@ -90,10 +63,14 @@ def apply(
     check_network(plan, network, plan_path, path)
     check_ports(plan, network, path)
     specs = {spec.id: spec for spec in network.brokers}
-    elsewhere = misplaced(plan, *endpoints.places(network))
-    if any(isinstance(move, ReassignSubscriber) for move in plan.moves):
-        found = endpoints.places(network, endpoints.SUBSCRIBERS)
-        elsewhere |= misplaced(plan, *found, kind=ReassignSubscriber)
+    with output.activity("looking where clients are", hidden=json):
+        endpoints.wait_for_moves(network, {client_of(it) for it in client_moves(plan)})
+        found = endpoints.places(network)
+        elsewhere, arrived = misplaced(plan, *found), in_place(plan, found[0])
+        if any(isinstance(move, ReassignSubscriber) for move in plan.moves):
+            found = endpoints.places(network, endpoints.SUBSCRIBERS)
+            elsewhere |= misplaced(plan, *found, kind=ReassignSubscriber)
+            arrived |= in_place(plan, found[0], kind=ReassignSubscriber)
     if elsewhere and not keep_going:
         some = "; ".join(list(elsewhere.values())[:_NAMED_MAX])
         more = f"; and {len(elsewhere) - _NAMED_MAX} more" if len(elsewhere) > _NAMED_MAX else ""
@@ -117,14 +94,20 @@ def apply(
         assert record.outcome is not None
         return record.outcome, record.reason
 
-    undo_file = _unused(plans.undo_path(plan_path))
+    undo_file = next_path(plans.undo_path(plan_path))
+    if not json and len(elsewhere) < len(plan.moves):
+        command = _command(undo_file, path, keep_going=True)
+        output.say(f"whatever ends this, what was done is taken back by: {command}")
     with output.progress("moving", len(plan.moves), hidden=json) as tell:
         applied = carried_out(plan, carry, undo_file, keep_going, elsewhere, tell)
     if json:
         output.show_json(applied)
     else:
-        _show(applied)
-    raise typer.Exit(0 if applied.done == applied.moves else EXIT_NOT_ALL_DONE)
+        _show(applied, path)
+    if applied.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    there = sum(it.outcome == SKIPPED and it.move in arrived for it in applied.carried)
+    raise typer.Exit(0 if applied.done + there == applied.moves else EXIT_NOT_ALL_DONE)
 
 
 def check_network(plan: Plan, network: Network, plan_path: Path, path: Path) -> None:
@@ -142,7 +125,7 @@ def check_network(plan: Plan, network: Network, plan_path: Path, path: Path) -> 
 
 def check_ports(plan: Plan, network: Network, path: Path) -> None:
     """Refuse a plan with moves that begin at brokers which cannot be asked for them."""
-    sources = {move.source for move in plan.moves if isinstance(move, ClientMove)}
+    sources = {move.source for move in client_moves(plan)}
     mute = [spec.id for spec in network.brokers if spec.id in sources and not spec.address.http]
     if mute:
         some = ", ".join(mute[:_NAMED_MAX])
@@ -179,62 +162,26 @@ def misplaced(
     return found
 
 
-def carried_out(
-    plan: Plan,
-    carry: Carry,
-    undo_file: Path,
-    keep_going: bool = False,
-    skipped: dict[str, str] | None = None,
-    tell: Callable[[float], None] = lambda done: None,
-) -> Applied:
-    """Carry the moves out in order; after each that was or may have been done, the plan that takes
-    back all of these is written."""
-    from gravitate.config import plan as plans
-
-    # Brokers carry out an id once. A plan that was taken back may be applied again.
-    occasion = f"{time.time_ns() // 1_000_000:x}"
-    begun: list[Move] = []
-    carried: list[Carried] = []
-    for number, move in enumerate(plan.moves, start=1):
-        if skipped and move.id in skipped:
-            carried.append(Carried(move.id, said(move), SKIPPED, skipped[move.id]))
-            continue
-        began_s = time.monotonic()
-        outcome: MoveOutcome | None
-        try:
-            outcome, reason = carry(msgspec.structs.replace(move, id=f"{move.id}-{occasion}"))
-        except EnvironmentLack as lack:
-            if not keep_going:
-                raise EnvironmentLack(_stopped(str(lack), len(begun), undo_file)) from None
-            outcome, reason = MoveOutcome.REFUSED, str(lack)
-        took_s = round(time.monotonic() - began_s, 3)
-        ended = UNKNOWN if outcome is None else outcome.value
-        carried.append(Carried(move.id, said(move), ended, reason, took_s))
-        tell(number)
-        if outcome in (MoveOutcome.DONE, None):
-            begun.append(move)
-            plans.save(plans.undoing(plan, begun), undo_file)
-        if outcome is not MoveOutcome.DONE and not keep_going:
-            break
-    done = sum(it.outcome == MoveOutcome.DONE.value for it in carried)
-    undo = str(undo_file) if begun else ""
-    return Applied(plan.id, len(plan.moves), done, tuple(carried), undo)
+def in_place(
+    plan: Plan, places: dict[str, str], kind: type[ClientMove] = RelocatePublisher
+) -> set[str]:
+    """Moves of a kind whose client is where the plan brings it."""
+    return {
+        move.id
+        for move in client_moves(plan)
+        if isinstance(move, kind) and places.get(client_of(move)) == move.target
+    }
 
 
-def _stopped(sentence: str, done: int, undo_file: Path) -> str:
-    if not done:
-        return f"{sentence}; nothing was moved"
-    return f"{sentence}; {done} moves were done, {undo_file} takes them back"
+def client_moves(plan: Plan) -> list[ClientMove]:
+    """The moves of a plan that are about clients."""
+    return [move for move in plan.moves if isinstance(move, ClientMove)]
 
 
-def _unused(path: Path) -> Path:
-    """The path, or one with a number when it is taken: what takes back an earlier occasion is
-    not lost."""
-    stem, number, found = path.name.removesuffix(".json"), 1, path
-    while found.exists():
-        number += 1
-        found = path.with_name(f"{stem}-{number}.json")
-    return found
+def _command(undo: Path | str, network: Path, keep_going: bool) -> str:
+    """What a person types to take back what was done."""
+    told = ["gravitate", "apply", str(undo), str(network)]
+    return shlex.join([*told, "--keep-going"] if keep_going else told)
 
 
 def _show_dry(plan: Plan, elsewhere: dict[str, str], json: bool) -> None:
@@ -255,19 +202,22 @@ def _show_dry(plan: Plan, elsewhere: dict[str, str], json: bool) -> None:
     )
 
 
-def _show(applied: Applied) -> None:
+def _show(applied: Applied, network: Path) -> None:
     output.show_table(
         ("move", "what", "outcome", "s", "reason"),
         [(it.move, it.what, it.outcome, it.took_s, it.reason) for it in applied.carried],
         title=f"plan '{applied.plan}': {applied.done} of {applied.moves} moves done",
     )
     left = applied.moves - len(applied.carried)
-    if left:
+    if applied.interrupted:
+        output.say(f"interrupted: {applied.done} of {applied.moves} moves done, {left} not begun")
+    elif left:
         output.say(f"stopped; {left} moves were not begun (--keep-going would have)")
     for it in applied.unknown:
         output.say(
-            f"move '{it.move}' may have been done: `gravitate moves NETWORK` tells what its broker "
-            f"knows; {applied.undo} takes it back, or finds its client elsewhere"
+            f"move '{it.move}' may have been done: `gravitate moves {network}` tells what its "
+            f"broker knows; {applied.undo} takes it back, or finds its client elsewhere"
         )
     if applied.undo:
-        output.say(f"to take back what was done: gravitate apply {applied.undo} NETWORK")
+        command = _command(applied.undo, network, keep_going=bool(applied.unknown))
+        output.say(f"to take back what was done: {command}")

@@ -5,6 +5,7 @@ Owns requests and their failures as sentences. What the pages say is `serve`'s b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -131,6 +132,30 @@ def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
     return record
 
 
+def wait_for_moves(network: Network, clients: Container[str]) -> None:
+    """Until the moves of these clients that are under way have ended, as far as brokers tell: only
+    then does it count where a client is. Moves that last longer than `MOVE_S_MAX` are left."""
+    import time
+
+    from gravitate.model.moves import ClientMove, client_of
+    from gravitate.serve.moves import MoveList, MoveRecord
+
+    until = time.monotonic() + MOVE_S_MAX
+    # Those under way stand before those that ended, from page to page.
+    answers = _of_all(network, "/moves", MoveList, enough=lambda page: bool(page.ended))
+    for spec in network.brokers:
+        for record in (it for page in answers.get(spec.id) or () for it in page.under_way):
+            if not isinstance(record.move, ClientMove) or client_of(record.move) not in clients:
+                continue
+            page = f"/moves/{quote(record.move.id, safe='')}?wait_s={_WAIT_S:g}"
+            known: MoveRecord | None = record
+            while known is not None and known.outcome is None and time.monotonic() < until:
+                try:
+                    known = ask(spec, page, MoveRecord, wait_s=_WAIT_S)
+                except GravitateError:
+                    break
+
+
 def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
     """What each broker with an http port knows of its moves, and those that do not answer."""
     from gravitate.serve.moves import MoveList
@@ -171,9 +196,11 @@ def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], li
     return found, [spec.id for spec in network.brokers if answers.get(spec.id) is None]
 
 
-def _of_all(network: Network, path: str, what: Any) -> dict[str, list[Any] | None]:
-    """The pages of every broker with an http port, one after the other; None where one is not to
-    be had."""
+def _of_all(
+    network: Network, path: str, what: Any, enough: Callable[[Any], bool] = lambda page: False
+) -> dict[str, list[Any] | None]:
+    """The pages of every broker with an http port, one after the other, to the last or to one that
+    is enough; None where one is not to be had."""
 
     def one(spec: BrokerSpec) -> list[Any] | None:
         pages: dict[str, Any] = {}
@@ -184,8 +211,8 @@ def _of_all(network: Network, path: str, what: Any) -> dict[str, list[Any] | Non
                 if page is None:
                     return None
                 pages[following] = page
-                following = page.next
-        except EnvironmentLack:
+                following = None if enough(page) else page.next
+        except GravitateError:
             return None
         return list(pages.values())
 

@@ -122,9 +122,9 @@ def _identified(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, id=plan_id, moves=tuple(numbered))
 
 
-def save(plan: Plan, path: str | Path) -> None:
+def save(plan: Plan, path: str | Path, *, durable: bool = False) -> None:
     """Write the plan, whole or not at all."""
-    write_json(path, plan)
+    write_json(path, plan, durable=durable)
 
 
 def load(path: str | Path) -> Plan:
