@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Awaitable, Callable
 from itertools import combinations
 from typing import Final
 
@@ -34,11 +35,18 @@ HOST: Final = "127.0.0.1"
 
 
 class Proxy:
-    """Takes connections at `port` and makes one to the target for each."""
+    """Takes connections at `port` and makes one to the target for each; a slow one waits by `sleep`
+    between two pieces."""
 
-    def __init__(self, port: int, target_port: int) -> None:
+    def __init__(
+        self,
+        port: int,
+        target_port: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.port = port
-        self._target_port = target_port
+        self.target_port = target_port
+        self._sleep = sleep
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
         self._passes = asyncio.Event()
@@ -88,7 +96,7 @@ class Proxy:
         writers = self._connections[task] = [writer]
         try:
             await self._passes.wait()
-            there, onward = await asyncio.open_connection(HOST, self._target_port)
+            there, onward = await asyncio.open_connection(HOST, self.target_port)
             writers.append(onward)
             _bound(writer, onward)
             async with asyncio.TaskGroup() as group:
@@ -113,7 +121,7 @@ class Proxy:
             writer.write(data)
             await writer.drain()
             if self._bytes_per_s:
-                await asyncio.sleep(len(data) / self._bytes_per_s)
+                await self._sleep(len(data) / self._bytes_per_s)
 
 
 def _bound(*writers: asyncio.StreamWriter) -> None:
