@@ -52,6 +52,33 @@ def test_a_subscriber_is_owed_what_it_wants() -> None:
     assert story.judged().lost == 1
 
 
+def test_what_a_subscriber_had_not_got_when_it_left_is_not_lost() -> None:
+    story = Story()
+    s = story.subscribed(0.0)
+    story.arrived(s, story.published(10.0), 10.1)
+    story.published(10.2)
+    s.ended_at = 10.3
+    assert story.judged().is_kept()
+
+
+def test_a_gap_is_a_loss_also_for_who_has_left() -> None:
+    story = Story()
+    s = story.subscribed(0.0)
+    story.published(10.0)
+    story.arrived(s, story.published(10.2), 10.25)
+    s.ended_at = 10.3
+    assert story.judged().lost == 1
+
+
+def test_what_came_of_another_connection_of_the_publisher_makes_no_gap() -> None:
+    story = Story()
+    s = story.subscribed(0.0)
+    story.published(10.0)
+    story.arrived(s, story.published(10.2, connection=2), 10.25)
+    s.ended_at = 10.3
+    assert story.judged().lost == 0
+
+
 def test_nothing_is_owed_to_who_was_not_there() -> None:
     story = Story()
     story.published(5.0)

@@ -8,7 +8,8 @@ nothing is owed to who is away. A subscription has settled
   was disturbed in the `SETTLE_S` before;
 - else when nothing on the way was disturbed for `SETTLE_S` in one piece since the SUBACK.
 
-Lost is what is owed, was not delivered, and whose subscriber is still connected at the end.
+Lost is what was owed and not delivered, if the subscriber's connection lasts to the end of the run,
+or was given a later publication of the same connection of the publisher: these come in order.
 
 Taken by a kill is what would be lost, but a broker was killed that may have been alone in having
 it: one on the way (detours and second brokers of clients that were moved included), killed after
@@ -76,7 +77,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class Missing(NamedTuple):
-    """An owed publication that was not delivered to a subscriber that is still there."""
+    """An owed publication that was not delivered, and will not be or should have been."""
 
     presence: Presence
     publication: Publication
@@ -132,15 +133,31 @@ class Judge:
     # --- owed, lost -----------------------------------------------------------------------------
 
     def missing(self) -> Iterator[Missing]:
-        """What is owed to subscribers that are connected, and has not come."""
+        """What was owed and did not come, although the subscriber is there or had later ones."""
         for presence in self._ledger.presences:
-            if presence.ended_at <= self._now:
-                continue
             had = {(arrival.publisher, arrival.number) for arrival in presence.arrivals}
+            latest = self._latest(presence)
             for publication in self._wanted(presence):
                 key = (publication.publisher, publication.number)
-                if key not in had and self._is_settled(presence, publication):
+                stream = (publication.publisher, publication.connection)
+                if (
+                    key not in had
+                    and (
+                        presence.ended_at > self._now or publication.number < latest.get(stream, 0)
+                    )
+                    and self._is_settled(presence, publication)
+                ):
                     yield Missing(presence, publication, self._is_taken(presence, publication))
+
+    def _latest(self, presence: Presence) -> dict[tuple[str, int], int]:
+        """The latest publication that came of each connection of a publisher."""
+        latest: dict[tuple[str, int], int] = {}
+        for arrival in presence.arrivals:
+            publication = self._publication(arrival)
+            if not publication.resent:
+                stream = (publication.publisher, publication.connection)
+                latest[stream] = max(latest.get(stream, 0), publication.number)
+        return latest
 
     def _wanted(self, presence: Presence) -> Iterator[Publication]:
         """Acknowledged publications for a subscriber, sent while it was subscribed."""
@@ -167,14 +184,15 @@ class Judge:
         """Whether a killed broker may have been alone in having the publication."""
         if not self._ledger.kills:
             return False
+        end = min(self._now, presence.ended_at)
         sent_at, until = publication.sent_at, publication.sent_at
         arrived_at = sent_at + TRANSIT_S
         while until < arrived_at:
             # While it was on its way the two may have been moved, and the way with them.
             until = arrived_at
             way = self._ways.way(publication.publisher, presence.subscriber, sent_at, until).whole
-            free_at = self._disturbances.first_free(way, sent_at, self._now, TRANSIT_S)
-            arrived_at = self._now if free_at is None else free_at
+            free_at = self._disturbances.first_free(way, sent_at, end, TRANSIT_S)
+            arrived_at = end if free_at is None else free_at
         return any(
             kill.broker in way and sent_at <= kill.at <= arrived_at for kill in self._ledger.kills
         )
@@ -229,17 +247,20 @@ class Judge:
             for arrival in presence.arrivals:
                 first_at.setdefault((arrival.publisher, arrival.number), arrival.at)
             for publication in self._wanted(presence):
-                until = first_at.get((publication.publisher, publication.number))
-                if until is None and presence.ended_at > self._now:
+                key = (publication.publisher, publication.number)
+                if key in first_at:
+                    waited_s = first_at[key] - publication.acknowledged_at
+                    worst = worst._replace(wait_s=max(worst.wait_s, waited_s))
+                elif presence.ended_at > self._now:
                     continue  # It is lost, or taken, or not owed.
-                worst = self._worse(worst, presence, publication, until or presence.ended_at)
+                until = first_at.get(key, presence.ended_at)
+                worst = self._worse(worst, presence, publication, until)
         return worst
 
     def _worse(
         self, worst: _Silence, presence: Presence, publication: Publication, until: float
     ) -> _Silence:
         since = publication.acknowledged_at
-        worst = worst._replace(wait_s=max(worst.wait_s, until - since))
         if until - since <= worst.longest_s:
             return worst
         if not self._is_settled(presence, publication):
