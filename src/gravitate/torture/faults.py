@@ -32,6 +32,8 @@ BURST_S_MAX: Final = 20.0
 DRAINED_EVENTS: Final = 50
 DRAIN_S_MAX: Final = 20.0
 ROLL_S_MAX: Final = 60.0
+LULL_S: Final = (6.0, 7.0)
+"""So long that silence can be told from a disturbance."""
 
 Fault = Callable[[Scene, float], Awaitable[None]]
 
@@ -45,6 +47,7 @@ async def restart(scene: Scene, until: float) -> None:
             if scene.now() < until:
                 await restart_one(scene, broker)
                 await scene.pause_between(0.2, 2.0, until)
+        await scene.pause_between(*LULL_S, until)
 
 
 async def restart_one(scene: Scene, broker: str) -> None:
@@ -72,7 +75,7 @@ async def kill(scene: Scene, until: float) -> None:
             await scene.pause_between(0.1, 4.0, until)
             broker.start()
             await broker.await_ready(READY_S_MAX)
-        await scene.pause_between(1.0, 5.0, until)
+        await scene.pause_between(1.0, LULL_S[1], until)
 
 
 async def pause(scene: Scene, until: float) -> None:
