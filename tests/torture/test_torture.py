@@ -25,7 +25,7 @@ def told(report: Report) -> str:
 def test_a_rolling_restart_under_load_costs_nobody_anything() -> None:
     """Whatever is published while a subscriber's own broker is up and ready, it gets."""
     report = torture(
-        Settings("restart", brokers=3, minutes=0.12, publishers=2, moves=0.0, rate_per_s=40.0)
+        Settings("restart", brokers=3, minutes=0.12, publishers=2, moved_share=0.0, rate_per_s=40.0)
     )
     assert report.is_kept, told(report)
     assert report.faults >= 3
@@ -33,7 +33,7 @@ def test_a_rolling_restart_under_load_costs_nobody_anything() -> None:
 
 
 def test_a_crash_costs_what_only_the_crashed_broker_had() -> None:
-    report = torture(Settings("kill", brokers=3, minutes=0.12, moves=0.0))
+    report = torture(Settings("kill", brokers=3, minutes=0.12, moved_share=0.0))
     assert report.is_kept, told(report)
     assert report.faults >= 1
     assert report.judgement.owed > 0
@@ -43,7 +43,7 @@ def test_a_crash_costs_what_only_the_crashed_broker_had() -> None:
 @pytest.mark.timeout(400)
 def test_a_rolling_restart_of_seven_brokers_under_load_costs_nobody_anything() -> None:
     report = torture(
-        Settings("restart", brokers=7, minutes=1.0, publishers=10, moves=0.0, rate_per_s=40.0)
+        Settings("restart", brokers=7, minutes=1.0, publishers=10, moved_share=0.0, rate_per_s=40.0)
     )
     assert report.is_kept, told(report)
     assert report.faults >= 7
@@ -66,10 +66,10 @@ def test_there_are_publishers_and_subscribers_at_each_broker() -> None:
 
 
 def test_the_seed_says_who_is_moved() -> None:
-    settings = Settings("kill", seed=7, moves=0.5)
+    settings = Settings("kill", seed=7, moved_share=0.5)
     specs = clients_of(settings, LINE)
     moved = moved_of(settings, specs)
     assert moved == moved_of(settings, specs)
     assert len(moved) == len(specs) // 2
     assert {spec.role for spec in moved} == set(Role)
-    assert moved_of(Settings("kill", moves=0.0), specs) == []
+    assert moved_of(Settings("kill", moved_share=0.0), specs) == []

@@ -65,7 +65,6 @@ def flat(report: Report) -> dict[str, object]:
     return {
         "verdict": verdict,
         **msgspec.structs.asdict(settings),
-        "moved_share": settings.moves,
         **msgspec.structs.asdict(judgement),
         **told,
     }
@@ -73,7 +72,7 @@ def flat(report: Report) -> dict[str, object]:
 
 def _show(report: Report) -> None:
     judgement = report.judgement
-    moves = ", ".join(f"{count} {how}" for how, count in report.moves.items())
+    moves = ", ".join(f"{count} {how}" for how, count in report.moves.items() if count)
     output.show_facts(
         [
             ("lost", judgement.lost),

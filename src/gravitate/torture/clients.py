@@ -99,6 +99,7 @@ class Client(ABC):
         self._ledger = ledger
         self._clock = clock
         self._connection: _Connection | None = None
+        self._goes = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -111,8 +112,14 @@ class Client(ABC):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    def go_and_come_back(self) -> None:
+        """End the connection, if there is one, and make another."""
+        if self._connection is not None:
+            self._goes = True
+            self._connection.close()
+
     def leave(self) -> None:
-        """The same without waiting for it."""
+        """Be closed without being waited for."""
         if self._task is not None:
             self._task.cancel()
 
@@ -133,12 +140,13 @@ class Client(ABC):
         try:
             await self._speak(connection)
         except (OSError, TimeoutError, GravitateError, _Ended) as end:
-            if self.is_in.is_set():
+            if self.is_in.is_set() and not self._goes:
                 self._ledger.closed(self.spec.name, self._clock(), str(end) or type(end).__name__)
         finally:
             pings.cancel()
             connection.close()
             self._connection = None
+            self._goes = False
             self.is_in.clear()
             self._left()
 

@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from gravitate.model.moves import MoveOutcome
+
 STEADY: Final = ("0", "1")
 """Lanes of what is published all the time; narrow subscribers want the second."""
 EXTRA: Final = "extra"
@@ -121,7 +123,7 @@ class Ledger:
         self.kills: list[Kill] = []
         self.sightings: list[Sighting] = []
         self.closings: list[Closing] = []
-        self.moves: dict[str, int] = {}
+        self.moves = {outcome.value: 0 for outcome in MoveOutcome}
         """How many moves ended how."""
         self.refused = 0
         """Publications that a broker answered with a failure."""

@@ -46,6 +46,7 @@ DRAIN_S_MAX: Final = 30.0
 DRAIN_LOOK_S: Final = 1.0
 STRAY_S: Final = 1.0
 """How long is waited, once everything has come, for what should not."""
+VISIT_EVERY_S: Final = 2.0
 PAYLOAD_BYTES: Final = {"slow": 1_000}
 """Of what is published all the time, where it is not 100."""
 
@@ -57,8 +58,8 @@ class Settings(msgspec.Struct, frozen=True):
     seed: int = 1
     rate_per_s: float = 20.0
     """Of each publisher."""
-    moves: float = 0.5
-    """Which share of the clients is moved."""
+    moved_share: float = 0.5
+    """Of the clients: those that are moved."""
     publishers: int = 0
     subscribers: int = 0
     """0: two a broker."""
@@ -155,7 +156,7 @@ def moved_of(settings: Settings, clients: Sequence[ClientSpec]) -> list[ClientSp
     moved: list[ClientSpec] = []
     for role in Role:
         some = [spec for spec in clients if spec.role is role]
-        moved += generator.sample(some, round(settings.moves * len(some)))
+        moved += generator.sample(some, round(settings.moved_share * len(some)))
     return moved
 
 
@@ -249,15 +250,24 @@ async def _load(settings: Settings, scene: Scene, until: float) -> None:
         for one in scene.publishers
     ]
     moving = asyncio.create_task(mover.run(until - CALM_S))
+    visiting = asyncio.create_task(_visits(settings, scene))
     try:
         await asyncio.sleep(CALM_S)
         await FAULTS[settings.fault](scene, until - CALM_S)
         await scene.sleep_until(max(until, scene.now() + CALM_S))
         await moving
     finally:
-        moving.cancel()
-        for task in speaking:
+        for task in (moving, visiting, *speaking):
             task.cancel()
+
+
+async def _visits(settings: Settings, scene: Scene) -> None:
+    """Some subscribers go and come back all the time, whoever else is away, until cancelled."""
+    generator = random.Random(f"{settings.seed}:visits")
+    visitors = [one for one in scene.subscribers if not one.spec.wide]
+    while visitors:
+        await asyncio.sleep(VISIT_EVERY_S)
+        generator.choice(visitors).go_and_come_back()
 
 
 async def _mended(scene: Scene) -> None:
