@@ -6,7 +6,9 @@ from gravitate.config.build import shaped
 from gravitate.config.network import Network
 from gravitate.torture.judging import Judgement, judge
 from gravitate.torture.ledger import (
+    STAYING,
     STEADY,
+    VISITING,
     Arrival,
     ClientSpec,
     Ledger,
@@ -27,8 +29,8 @@ class Story:
         self.ledger = Ledger(
             [
                 ClientSpec("p", Role.PUBLISHER, home),
-                ClientSpec("s", Role.SUBSCRIBER, end),
-                ClientSpec("narrow", Role.SUBSCRIBER, end, wide=False),
+                ClientSpec("s", Role.SUBSCRIBER, end, STAYING),
+                ClientSpec("visitor", Role.SUBSCRIBER, end, VISITING),
             ]
         )
 

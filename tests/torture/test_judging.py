@@ -44,7 +44,7 @@ def test_what_was_not_acknowledged_is_owed_to_nobody() -> None:
 
 def test_a_subscriber_is_owed_what_it_wants() -> None:
     story = Story()
-    story.subscribed(0.0, who="narrow")
+    story.subscribed(0.0, who="visitor")
     story.published(10.0, lane=STEADY[0])
     story.published(11.0, lane=EXTRA)
     assert story.judged().lost == 0

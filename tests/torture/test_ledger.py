@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import math
 
-from gravitate.torture.ledger import EXTRA, STEADY, ClientSpec, Ledger, Role, link
+from gravitate.torture.ledger import (
+    EXTRA,
+    STAYING,
+    STEADY,
+    VISITING,
+    ClientSpec,
+    Ledger,
+    Role,
+    link,
+)
 
 
 def test_publications_are_numbered_by_their_publisher() -> None:
@@ -23,11 +32,9 @@ def test_what_is_sent_anew_counts_from_then_on() -> None:
     assert (one.resent, one.connection, one.sent_at, one.acknowledged_at) == (True, 2, 7.0, 7.5)
 
 
-def test_wide_subscribers_want_everything_and_narrow_ones_one_lane() -> None:
-    wide = ClientSpec("w", Role.SUBSCRIBER, "b1")
-    narrow = ClientSpec("n", Role.SUBSCRIBER, "b1", wide=False)
-    assert all(wide.wants(lane) for lane in (*STEADY, EXTRA))
-    assert [narrow.wants(lane) for lane in (*STEADY, EXTRA)] == [False, True, False]
+def test_what_visitors_want_nobody_wants_who_stays() -> None:
+    assert {*STAYING, *VISITING} == {*STEADY, EXTRA}
+    assert not {*STAYING} & {*VISITING}
 
 
 def test_a_link_is_the_same_from_both_ends() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gravitate.errors import InputError
-from gravitate.torture.ledger import Role
+from gravitate.torture.ledger import STAYING, VISITING, Role
 from gravitate.torture.run import Report, Settings, clients_of, moved_of, torture
 from tests.torture.scenes import LINE
 
@@ -61,8 +61,9 @@ def test_there_are_publishers_and_subscribers_at_each_broker() -> None:
     for role in Role:
         homes = [spec.home for spec in specs if spec.role is role]
         assert sorted(homes) == sorted(2 * [spec.id for spec in LINE.brokers])
-    wide = {spec.home for spec in specs if spec.role is Role.SUBSCRIBER and spec.wide}
-    assert wide == {spec.id for spec in LINE.brokers}
+    for lanes in (STAYING, VISITING):
+        homes = [spec.home for spec in specs if spec.lanes == lanes]
+        assert sorted(homes) == [spec.id for spec in LINE.brokers]
 
 
 def test_the_seed_says_who_is_moved() -> None:

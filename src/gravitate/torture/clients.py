@@ -276,8 +276,8 @@ class Subscriber(Client):
 
     def _entered(self, connection: _Connection) -> None:
         self._presence = self._ledger.entered(self.spec.name)
-        wanted = f"{TOPICS}/#" if self.spec.wide else f"{TOPICS}/+/{STEADY[1]}"
-        connection.send(p.Subscribe(1, (p.TopicRequest(wanted, 1),)))
+        wanted = tuple(p.TopicRequest(f"{TOPICS}/+/{lane}", 1) for lane in self.spec.lanes)
+        connection.send(p.Subscribe(1, wanted))
 
     def _received(self, connection: _Connection, packets: list[p.Packet]) -> None:
         answers: list[p.Packet] = []
@@ -306,11 +306,11 @@ class Subscriber(Client):
         self._presence.arrivals.append(Arrival(publisher, number, now))
 
     async def _look(self, presence: Presence) -> None:
-        """Note when the broker is ready."""
+        """Note when the broker is ready, all its links included."""
         while True:
             with contextlib.suppress(NoAnswer):
-                status, _ = await ask(self._address, "/ready", Readiness)
-                if status == 200:
+                status, told = await ask(self._address, "/ready", Readiness)
+                if status == 200 and not told.down:
                     presence.ready_at = self._clock()
                     return
             await asyncio.sleep(LOOK_EVERY_S)

@@ -19,9 +19,13 @@ import msgspec
 from gravitate.model.moves import MoveOutcome
 
 STEADY: Final = ("0", "1")
-"""Lanes of what is published all the time; narrow subscribers want the second."""
+"""Lanes of what is published all the time, in turn."""
 EXTRA: Final = "extra"
-"""The lane of bursts and large publications; wide subscribers alone want it."""
+"""The lane of bursts and large publications."""
+STAYING: Final = (STEADY[0], EXTRA)
+VISITING: Final = (STEADY[1],)
+"""What subscribers want that stay, and that come and go. Neither covers the other: a broker has to
+tell its neighbours when a visitor comes."""
 
 Link = tuple[str, str]
 """Two brokers, in order."""
@@ -44,11 +48,8 @@ class ClientSpec(msgspec.Struct, frozen=True):
     name: str
     role: Role
     home: str
-    wide: bool = True
-    """Of a subscriber: whether it wants all lanes."""
-
-    def wants(self, lane: str) -> bool:
-        return self.wide or lane == STEADY[1]
+    lanes: tuple[str, ...] = ()
+    """What a subscriber wants."""
 
 
 class Publication(msgspec.Struct):
@@ -76,7 +77,7 @@ class Presence(msgspec.Struct):
     subscribed_at: float = math.inf
     """When the SUBACK came."""
     ready_at: float = math.inf
-    """When its broker first said after that that it is ready."""
+    """When its broker first said after that that it is ready, with all its links."""
     ended_at: float = math.inf
     arrivals: list[Arrival] = []
 

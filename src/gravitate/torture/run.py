@@ -31,7 +31,14 @@ from gravitate.torture.brokers import Brokers
 from gravitate.torture.clients import Client, Publisher, Subscriber
 from gravitate.torture.faults import FAULTS
 from gravitate.torture.judging import Judge, Judgement, judge
-from gravitate.torture.ledger import ClientSpec, Disturbance, Ledger, Role
+from gravitate.torture.ledger import (
+    STAYING,
+    VISITING,
+    ClientSpec,
+    Disturbance,
+    Ledger,
+    Role,
+)
 from gravitate.torture.movers import Mover
 from gravitate.torture.proxies import Proxies
 from gravitate.torture.scene import Scene
@@ -131,7 +138,7 @@ async def _interruptible(run: Coroutine[Any, Any, Report]) -> Report:
 
 
 def clients_of(settings: Settings, network: Network) -> list[ClientSpec]:
-    """Everybody, spread evenly over the brokers; every other round of subscribers is narrow."""
+    """Everybody, spread evenly over the brokers; every other round of subscribers are visitors."""
     homes = [spec.id for spec in network.brokers]
     count = PER_BROKER * len(homes)
     publishers = [
@@ -143,7 +150,7 @@ def clients_of(settings: Settings, network: Network) -> list[ClientSpec]:
             f"s{number + 1:02d}",
             Role.SUBSCRIBER,
             homes[number % len(homes)],
-            wide=number // len(homes) % 2 == 0,
+            STAYING if number // len(homes) % 2 == 0 else VISITING,
         )
         for number in range(settings.subscribers or count)
     ]
@@ -264,7 +271,7 @@ async def _load(settings: Settings, scene: Scene, until: float) -> None:
 async def _visits(settings: Settings, scene: Scene) -> None:
     """Some subscribers go and come back all the time, whoever else is away, until cancelled."""
     generator = random.Random(f"{settings.seed}:visits")
-    visitors = [one for one in scene.subscribers if not one.spec.wide]
+    visitors = [one for one in scene.subscribers if one.spec.lanes == VISITING]
     while visitors:
         await asyncio.sleep(VISIT_EVERY_S)
         generator.choice(visitors).go_and_come_back()
