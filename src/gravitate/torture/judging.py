@@ -4,8 +4,8 @@ Owed. A subscriber is owed an acknowledged publication that it wants if it was s
 subscription had settled towards its publisher, and as long as the subscriber's connection lasts:
 nothing is owed to who is away. A subscription has settled
 
-- when the subscriber's broker says after the SUBACK that it is ready, with all its links, if nothing
-  else on the way was disturbed in the `SETTLE_S` before;
+- when the subscriber's broker says after the SUBACK that it is ready, with all its links, if
+  nothing else on the way was disturbed in the `SETTLE_S` before;
 - else when nothing on the way was disturbed for `SETTLE_S` in one piece since the SUBACK.
 
 Lost is what was owed and not delivered, if the subscriber's connection lasts to the end of the run,
