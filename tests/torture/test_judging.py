@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gravitate.torture.judging import SETTLE_S, SILENCE_S_MAX, TRANSIT_S
-from gravitate.torture.ledger import EXTRA, STEADY
+from gravitate.torture.ledger import EXTRA, STEADY, Spot
 from tests.torture.scenes import Story
 
 # --- owed and lost ------------------------------------------------------------------------------
@@ -298,6 +298,25 @@ def test_a_second_broker_that_is_away_is_no_reason() -> None:
     s = story.subscribed(0.0)
     story.ledger.seen("s", "b03", 9.5)
     story.disturbed("b03", 9.0, 29.0)
+    story.arrived(s, story.published(10.0), 30.0)
+    assert story.judged().longest_silence_s == pytest.approx(20.0)
+
+
+def test_but_it_may_be_alone_in_having_what_came_before() -> None:
+    story = Story(home="b01", end="b01")
+    s = story.subscribed(0.0)
+    story.ledger.seen("s", "b03", 9.5)
+    story.disturbed("b03", 10.05, 29.0, "paused")
+    story.arrived(s, story.published(10.0), 30.0)
+    assert story.judged().longest_silence_s == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("spot", ["b03", ("b01", "b03")])
+def test_who_is_killed_or_cut_off_is_alone_in_having_nothing_that_comes_later(spot: Spot) -> None:
+    story = Story(home="b01", end="b01")
+    s = story.subscribed(0.0)
+    story.ledger.seen("s", "b03", 9.5)
+    story.disturbed(spot, 10.05, 29.0, "killed")
     story.arrived(s, story.published(10.0), 30.0)
     assert story.judged().longest_silence_s == pytest.approx(20.0)
 

@@ -59,3 +59,9 @@ def test_the_first_time_of_freedom_is_all_behind_the_beginning() -> None:
     assert found.first_free({"b01"}, 0.5, 10.0, 1.0) == 4.0
     assert found.first_free({"b01"}, 0.5, 10.0, 2.0) == 8.0
     assert found.first_free({"b01"}, 0.5, 7.0, 2.0) is None
+
+
+def test_disturbances_that_began_in_a_while_are_told_apart() -> None:
+    found = disturbances((1.0, 3.0), (4.0, 6.0))
+    assert found.begun({"b01", "b02"}, 0.5, 3.5) == [(1.0, 3.0)]
+    assert found.longest_free_s({"b02"}, 0.0, 10.0, also=[(1.0, 3.0)]) == 7.0

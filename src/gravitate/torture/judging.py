@@ -23,8 +23,9 @@ connection of its publisher; what was sent twice is not looked at.
 Silent. How long an owed publication took from its acknowledgement to its delivery, or to the end
 of the subscriber's connection; of that the longest piece in which the publisher's and the
 subscriber's broker, and all between them, were undisturbed, and so were the brokers and links of
-detours. A second broker, and the tether to it, are no excuse: who cannot be served there is to be
-taken home. Without the detours as an excuse it is the `longest_detour_s`: told, not judged.
+detours. A second broker, and the tether to it, are no excuse, since who cannot be served there is
+to be taken home, unless it was paused while the publication was on its way: it may have been alone
+in having it. Without all that as an excuse it is the `longest_detour_s`: told, not judged.
 
 Closed without cause is a client's connection that ended though nothing had been done to its broker
 that ends connections.
@@ -40,10 +41,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gravitate.config.network import Network
-from gravitate.torture.ledger import Arrival, Closing, Ledger, Presence, Publication
+from gravitate.torture.ledger import Arrival, Closing, Ledger, Presence, Publication, Spot
 from gravitate.torture.ways import Disturbances, Ways
 
-SETTLE_S: Final = 2.0
+SETTLE_S: Final = 4.0
+"""Who falls silent is noticed after two and a half heartbeats, and not waited for a little later;
+until then nobody knows that a subscription has settled but there."""
 TRANSIT_S: Final = 2.0
 SILENCE_S_MAX: Final = 5.0
 EXAMPLES_MAX: Final = 5
@@ -99,6 +102,14 @@ class Judge:
         self._now = now
         self._ways = Ways(network, ledger)
         self._disturbances = Disturbances(ledger.disturbances)
+        self._pauses = Disturbances(
+            [
+                one
+                for one in ledger.disturbances
+                if isinstance(one.spot, str) and one.what not in ENDS_CONNECTIONS
+            ]
+        )
+        """When brokers kept what they had and did nothing."""
 
     def judgement(self) -> Judgement:
         missing = list(self.missing())
@@ -185,17 +196,26 @@ class Judge:
         if not self._ledger.kills:
             return False
         end = min(self._now, presence.ended_at)
-        sent_at, until = publication.sent_at, publication.sent_at
+        way, arrived_at = self._transit(presence, publication, end)
+        return any(
+            kill.broker in way and publication.sent_at <= kill.at <= arrived_at
+            for kill in self._ledger.kills
+        )
+
+    def _transit(
+        self, presence: Presence, publication: Publication, end: float
+    ) -> tuple[frozenset[Spot], float]:
+        """All that a publication may have passed, and until when it may have been on its way."""
+        sent_at = until = publication.sent_at
         arrived_at = sent_at + TRANSIT_S
+        way: frozenset[Spot] = frozenset()
         while until < arrived_at:
             # While it was on its way the two may have been moved, and the way with them.
             until = arrived_at
             way = self._ways.way(publication.publisher, presence.subscriber, sent_at, until).whole
             free_at = self._disturbances.first_free(way, sent_at, end, TRANSIT_S)
             arrived_at = end if free_at is None else free_at
-        return any(
-            kill.broker in way and sent_at <= kill.at <= arrived_at for kill in self._ledger.kills
-        )
+        return way, arrived_at
 
     def _delivered_and_wanted(self) -> int:
         return sum(
@@ -266,7 +286,9 @@ class Judge:
         if not self._is_settled(presence, publication):
             return worst
         way = self._ways.way(publication.publisher, presence.subscriber, since, until)
-        free_s = self._disturbances.longest_free_s(way.served, since, until)
+        passed, arrived_at = self._transit(presence, publication, until)
+        alone = self._pauses.begun(passed, publication.sent_at, arrived_at)
+        free_s = self._disturbances.longest_free_s(way.served, since, until, alone)
         detour_s = max(worst.detour_s, self._disturbances.longest_free_s(way.direct, since, until))
         if free_s <= worst.longest_s:
             return worst._replace(detour_s=detour_s)

@@ -11,8 +11,8 @@ Owns geometry and time intervals; what follows from them is `judging`'s.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
-from itertools import pairwise
+from collections.abc import Collection, Sequence
+from itertools import chain, pairwise
 from typing import Final
 
 import msgspec
@@ -20,6 +20,9 @@ import msgspec
 from gravitate.config.network import Network
 from gravitate.overlay import tree
 from gravitate.torture.ledger import Disturbance, Ledger, Spot, link
+
+Interval = tuple[float, float]
+"""When something began and ended."""
 
 SEEN_S: Final = 3.0
 """How far from a time a sighting still tells where a client was."""
@@ -30,20 +33,12 @@ class Way(msgspec.Struct, frozen=True):
 
     direct: frozenset[Spot]
     """Brokers and links between the two homes, these included."""
-    detours: frozenset[Spot]
-    """Those between any two brokers where the two were, beyond `direct`."""
-    seconds: frozenset[Spot]
-    """Second brokers, and the links between homes and them, beyond `direct`."""
-
-    @property
-    def whole(self) -> frozenset[Spot]:
-        return self.direct | self.detours | self.seconds
-
-    @property
-    def served(self) -> frozenset[Spot]:
-        """What has to be there for an event to be on time: a second broker need not, since a client
-        that cannot use it is taken home."""
-        return self.direct | (self.detours - self.seconds)
+    served: frozenset[Spot]
+    """What has to be there for an event to be on time: beside `direct` what lies between brokers
+    where the two were. Those themselves need not, nor tethers to them: a client that cannot use its
+    second broker is taken home."""
+    whole: frozenset[Spot]
+    """All of that: second brokers, and tethers to them, too."""
 
 
 class Ways:
@@ -78,37 +73,45 @@ class Ways:
     def way(self, publisher: str, subscriber: str, since: float, until: float) -> Way:
         home, end = self._homes[publisher], self._homes[subscriber]
         direct = self.between(home, end)
-        firsts = self.places(publisher, since, until)
-        lasts = self.places(subscriber, since, until)
-        detours: set[Spot] = set()
-        for one in firsts:
-            for other in lasts:
-                detours |= self.between(one, other)
-        seconds: set[Spot] = {*firsts, *lasts}
-        seconds |= {link(home, one) for one in firsts if one != home}
-        seconds |= {link(end, one) for one in lasts if one != end}
-        return Way(direct, frozenset(detours - direct), frozenset(seconds - direct))
+        served, whole = set(direct), set(direct)
+        for one in self.places(publisher, since, until):
+            for other in self.places(subscriber, since, until):
+                along = self.between(one, other)
+                apart = _second(home, one) | _second(end, other)
+                served |= along - apart
+                whole |= along | apart
+        return Way(direct, frozenset(served), frozenset(whole))
+
+
+def _second(home: str, place: str) -> set[Spot]:
+    """A broker that a client was moved to, and the tether to it; nothing when it is its home."""
+    return set() if place == home else {place, link(home, place)}
 
 
 class Disturbances:
     """When spots were disturbed."""
 
     def __init__(self, disturbances: Collection[Disturbance]) -> None:
-        self._by_spot: dict[Spot, list[tuple[float, float]]] = {}
+        self._by_spot: dict[Spot, list[Interval]] = {}
         for one in disturbances:
             self._by_spot.setdefault(one.spot, []).append((one.began_at, one.ended_at))
 
     def within(
-        self, spots: Collection[Spot], since: float, until: float
-    ) -> list[tuple[float, float]]:
-        """When any of the spots was disturbed: intervals in order, within the bounds, joined."""
+        self,
+        spots: Collection[Spot],
+        since: float,
+        until: float,
+        also: Sequence[Interval] = (),
+    ) -> list[Interval]:
+        """When any of the spots was disturbed, and `also` these: intervals in order, within the
+        bounds, joined."""
+        known = chain(also, *(self._by_spot.get(spot, ()) for spot in spots))
         found = sorted(
             (max(began, since), min(ended, until))
-            for spot in spots
-            for began, ended in self._by_spot.get(spot, ())
+            for began, ended in known
             if began < until and ended > since
         )
-        joined: list[tuple[float, float]] = []
+        joined: list[Interval] = []
         for began, ended in found:
             if joined and began <= joined[-1][1]:
                 joined[-1] = (joined[-1][0], max(joined[-1][1], ended))
@@ -116,10 +119,22 @@ class Disturbances:
                 joined.append((began, ended))
         return joined
 
-    def longest_free_s(self, spots: Collection[Spot], since: float, until: float) -> float:
+    def begun(self, spots: Collection[Spot], since: float, until: float) -> list[Interval]:
+        """The disturbances of the spots that began between two times."""
+        return [
+            one for spot in spots for one in self._by_spot.get(spot, ()) if since <= one[0] <= until
+        ]
+
+    def longest_free_s(
+        self,
+        spots: Collection[Spot],
+        since: float,
+        until: float,
+        also: Sequence[Interval] = (),
+    ) -> float:
         """The longest time in one piece without a disturbance."""
         longest, free_from = 0.0, since
-        for began, ended in self.within(spots, since, until):
+        for began, ended in self.within(spots, since, until, also):
             longest = max(longest, began - free_from)
             free_from = ended
         return max(longest, until - free_from)
