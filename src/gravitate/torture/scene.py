@@ -56,7 +56,9 @@ class Scene:
         """What faults could not do as they should."""
 
     async def sleep_until(self, at: float) -> None:
-        await asyncio.sleep(max(0.0, at - self.now()))
+        # Timers may be a little early, and the end of a run is looked for by the clock.
+        while (left_s := at - self.now()) > 0:
+            await asyncio.sleep(left_s)
 
     async def pause_between(
         self,
