@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from gravitate.config.network import Network
+from gravitate.overlay import tree
 from gravitate.torture.brokers import Broker, Brokers
 from gravitate.torture.clients import Clock, Publisher, Subscriber
 from gravitate.torture.ledger import Ledger, Link, Spot, link
@@ -89,9 +90,10 @@ class Scene:
     def primary_links(self) -> list[Link]:
         return [link(*spec.between) for spec in self.network.links]
 
-    def neighbours(self, broker: str) -> list[str]:
-        return sorted(
-            one if other == broker else other
-            for one, other in (spec.between for spec in self.network.links)
-            if broker in (one, other)
-        )
+    def next_broker(self, start: str, end: str) -> str:
+        """The first broker on the way from one to another."""
+        ids = [spec.id for spec in self.network.brokers]
+        near = tree.neighbours(ids, [spec.between for spec in self.network.links])
+        way = tree.path(near, start, end)
+        assert way is not None, f"{start} and {end} are not joined"
+        return way[1]
