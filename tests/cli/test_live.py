@@ -198,3 +198,53 @@ def test_a_port_that_is_taken_is_named(network_file: Path) -> None:
         done = gravitate("broker", network_file, "b01")
     assert done.returncode == 2
     assert "cannot listen" in done.stderr
+
+
+def test_brokers_are_restarted_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "network.toml"
+    network.save(on_free_ports(shaped("line", 2)), path)
+    with (
+        running("broker", path, "b01", until="is up") as first,
+        running("broker", path, "b02", until="is up") as second,
+    ):
+        before = json.loads(gravitate("status", path, "--json").stdout)
+        done = gravitate("restart", path, "--json")
+        assert done.returncode == 0, done.stderr
+        after = json.loads(gravitate("status", path, "--json").stdout)
+        assert [one["broker"] for one in json.loads(done.stdout)["done"]] == ["b01", "b02"]
+        assert all(after[id]["incarnation"] > before[id]["incarnation"] for id in before)
+        shown = gravitate("restart", path, "--broker", "b02")
+        assert "1 of 1 brokers restarted" in shown.stdout
+        for process in (first, second):
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            assert process.returncode == 0
+
+
+def test_a_restart_that_stops_says_where_and_why(network_file: Path) -> None:
+    with running("up", network_file, until="is up"):
+        stopped = gravitate("restart", network_file)
+    assert stopped.returncode == 1
+    assert "0 of 3 brokers restarted" in stopped.stdout
+    assert "stopped at 'b01'" in stopped.stderr
+    assert "shares its process with the other brokers" in stopped.stderr
+
+
+def test_torture_says_what_it_found() -> None:
+    done = gravitate(
+        "torture",
+        "--fault",
+        "large",
+        "--brokers",
+        "2",
+        "--minutes",
+        "0.05",
+        "--moves",
+        "0",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["verdict"], told["lost"], told["seed"]) == ("kept", 0, 1)
+    assert told["acknowledged"] == told["published"] > 0
+    assert set(told["memory"]) == {"b01", "b02"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -95,11 +95,13 @@ def broker(
     trace_queue_mb: TraceQueue = TRACE_QUEUE_MB,
     verbose: Verbose = False,
 ) -> None:
-    """Run one broker of a network here, until Ctrl-C."""
+    """Run one broker of a network here, until Ctrl-C.
+
+    When it is asked to restart, this command starts anew with what it was given."""
     network = load(path)
     settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
     from gravitate.serve.network import broker_spec
-    from gravitate.serve.processes import run_network
+    from gravitate.serve.processes import RESTART_STATUS, run_network
 
     spec = broker_spec(network, broker_id)
 
@@ -108,7 +110,22 @@ def broker(
         output.say(f"broker '{broker_id}' is up; Ctrl-C ends it")
 
     output.say(f"starting broker '{broker_id}' ...")
-    raise typer.Exit(run_network(network, settings, [broker_id], ready))
+    status = run_network(network, settings, [broker_id], ready)
+    if status == RESTART_STATUS:
+        output.say(f"restarting broker '{broker_id}' ...")
+        _begin_anew()
+    raise typer.Exit(status)
+
+
+def _begin_anew() -> NoReturn:
+    """Be replaced by the same command, in the same process: with the software and the files as they
+    are now."""
+    import os
+    import sys
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def status(path: NetworkFile, json: output.AsJson = False) -> None:

@@ -29,7 +29,9 @@ from gravitate.cli import (
     play,
     report,
     reproduce,
+    restart,
     simulate,
+    torture,
     workload,
 )
 from gravitate.errors import FilterError, GravitateError
@@ -48,6 +50,7 @@ app.command()(demo.demo)
 app.command()(brokers.up)
 app.command()(brokers.broker)
 app.command()(brokers.status)
+app.command()(restart.restart)
 app.command()(clients.pub)
 app.command()(clients.sub)
 app.command()(play.play)
@@ -65,6 +68,7 @@ app.command()(moves.moves)
 app.command()(moves.explain)
 app.command()(reproduce.reproduce)
 app.command()(bench.bench)
+app.command()(torture.torture)
 app.add_typer(networks.app, name="network")
 
 

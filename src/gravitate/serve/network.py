@@ -25,6 +25,7 @@ from gravitate.serve.move_pages import MovePages
 from gravitate.serve.mqtt import DoorOptions, serve_mqtt
 from gravitate.serve.node import Node
 from gravitate.serve.ports import free_ports
+from gravitate.serve.restart_page import restart_page
 
 ObserverFactory = Callable[[str], Iterable[Observer]]
 """The observers of the broker with this id."""
@@ -99,8 +100,11 @@ async def start_node(
     observers: Iterable[Observer] = (),
     counters: CounterSource = no_counters,
     options: BrokerOptions | None = None,
+    restart: Callable[[], None] | None = None,
 ) -> Node:
-    """One broker of the network with every door its address names."""
+    """One broker of the network with every door its address names.
+
+    `restart` ends what runs it so that it is started again; None: nobody would."""
     spec = broker_spec(network, broker_id)
     options = msgspec.structs.replace(options or network.options, network=network.name)
     neighbours = neighbours_of(network, broker_id, emulate_latency)
@@ -147,6 +151,7 @@ async def start_node(
                     address.http,
                     {
                         "/ready": readiness_page(node.readiness),
+                        "/restart": restart_page(broker_id, node.incarnation, restart),
                         "/moves": moves.answer,
                         "/moves/": moves.answer,
                         "/clients": client_pages(broker_id, node.attached),
@@ -209,8 +214,9 @@ async def up(
     observers: ObserverFactory = no_observers,
     counters: CounterSource = no_counters,
     options: BrokerOptions | None = None,
+    restart: Callable[[], None] | None = None,
 ) -> LiveNetwork:
-    """Start the brokers of the network here, or those named."""
+    """Start the brokers of the network here, or those named; `restart` as in `start_node`."""
     live = LiveNetwork(network)
     try:
         for broker_id in brokers or [spec.id for spec in network.brokers]:
@@ -221,6 +227,7 @@ async def up(
                 observers=observers(broker_id),
                 counters=counters,
                 options=options,
+                restart=restart,
             )
     except BaseException:
         await live.stop()

@@ -2,10 +2,12 @@
 
 Owns signals, supervision and the orderly end: SIGINT and SIGTERM stop every broker in order, a
 child that crashes is reported and ends the rest, children whose parent has vanished stop by
-themselves. Does not know how a node is made (`network` does).
+themselves. A broker that has its process to itself can be asked to restart: it ends in order with
+`RESTART_STATUS`, and whoever runs the process starts it again. Does not know how a node is made
+(`network` does).
 
 Invariants: no child outlives `Supervisor.stop`; the exit status is 0 only if every broker ended
-in order.
+in order, and `RESTART_STATUS` only if one did that was asked to restart.
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ logger = logging.getLogger("gravitate.processes")
 
 START_TIMEOUT_S: Final = 60.0
 STOP_MARGIN_S: Final = 5.0
+RESTART_STATUS: Final = 75
+"""Exit status of a process that wants to be started again: that of `sysexits.h` for "try again"."""
+ANSWER_S: Final = 0.1
+"""How long a broker that was asked to restart goes on, so that the answer is out."""
 COLLECT_AFTER: Final = 100_000
 """New objects between two looks of the cycle collector."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -71,8 +77,27 @@ def run_network(
     brokers: Sequence[str] | None = None,
     on_ready: Callable[[], None] = _nothing,
 ) -> int:
-    """Run all brokers of the network, or those named, here until a signal; the exit status."""
+    """Run all brokers of the network, or those named, here until a signal; the exit status.
+
+    One broker alone may be asked to restart: then the status is `RESTART_STATUS`."""
     return uvloop.run(_serve(network, settings, brokers, on_ready, None))
+
+
+class _End:
+    """When a process is to end, and whether it is to be started again."""
+
+    def __init__(self) -> None:
+        self.has_come = asyncio.Event()
+        self.is_restart = False
+
+    def for_good(self) -> None:
+        self.is_restart = False
+        self.has_come.set()
+
+    def restart(self) -> None:
+        if not self.has_come.is_set():
+            self.is_restart = True
+            asyncio.get_running_loop().call_later(ANSWER_S, self.has_come.set)
 
 
 async def _serve(
@@ -83,12 +108,13 @@ async def _serve(
     lifeline: Connection | None,
 ) -> int:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    end = _End()
     for number in SIGNALS:
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end.for_good)
     if lifeline is not None:
         # Nothing is ever sent to a child: its lifeline reads only when the parent has gone.
-        loop.add_reader(lifeline.fileno(), stop.set)
+        loop.add_reader(lifeline.fileno(), end.for_good)
+    is_alone = brokers is not None and len(brokers) == 1
     warm_up()
     quieten_collector()
     with TraceSink(settings.traces, network, brokers) as sink:
@@ -99,17 +125,20 @@ async def _serve(
             observers=sink.observers,
             counters=sink.counters,
             options=settings.options,
+            restart=end.restart if is_alone else None,
         )
         async with live:
             on_ready()
-            stopping = loop.create_task(stop.wait())
+            stopping = loop.create_task(end.has_come.wait())
             failing = loop.create_task(live.wait())
             noting = loop.create_task(sink.note_round_trips(live.nodes.values()))
             await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
             failed = failing.done() and failing.exception() is not None
             for task in (stopping, failing, noting):
                 task.cancel()
-    return 1 if failed else 0
+    if failed:
+        return 1
+    return RESTART_STATUS if end.is_restart else 0
 
 
 def quieten_collector() -> None:
@@ -179,6 +208,28 @@ class Supervisor:
         if said != "ready":
             raise InputError(f"broker {broker_id!r} did not start: {said}")
 
+    def start_again(self, broker_id: str) -> bool:
+        """Launch a broker that has ended, if it was asked to restart; whether it was.
+
+        It is not waited for: one that does not start ends, and says why in its `last_words`."""
+        process = self.processes[broker_id]
+        process.join()
+        if process.exitcode != RESTART_STATUS:
+            return False
+        self._reports.pop(broker_id).close()
+        self._launch(broker_id)
+        return True
+
+    def last_words(self, broker_id: str) -> str:
+        """What kept a broker that has ended from starting; empty when nothing did."""
+        report, said = self._reports[broker_id], ""
+        while not report.closed and report.poll():
+            try:
+                said = report.recv()
+            except EOFError:
+                break
+        return "" if said == "ready" else said
+
     def wait_for_end(self, timeout_s: float | None = None, wake: int | None = None) -> list[str]:
         """Until children end; their brokers. Empty after `timeout_s`, or when `wake` reads."""
         sentinels = {process.sentinel: name for name, process in self.processes.items()}
@@ -202,7 +253,8 @@ class Supervisor:
                 logger.error("broker %s did not stop in time and is killed", broker_id)
                 process.kill()
                 process.join()
-            statuses[broker_id] = process.exitcode or 0
+            status = process.exitcode or 0
+            statuses[broker_id] = 0 if status == RESTART_STATUS else status
         for report in self._reports.values():
             report.close()
         self.processes.clear()
@@ -244,10 +296,7 @@ def run_processes(
     try:
         supervisor.start()
         on_ready()
-        crashed = supervisor.wait_for_end(wake=wake_in)
-        for name in crashed:
-            status = supervisor.processes[name].exitcode
-            logger.error("broker %s ended by itself with status %s", name, status)
+        crashed = _supervised(supervisor, wake_in)
     finally:
         statuses = supervisor.stop()
         for number, handler in former.items():
@@ -255,3 +304,16 @@ def run_processes(
         os.close(wake_in)
         os.close(wake_out)
     return 1 if crashed or any(statuses.values()) else 0
+
+
+def _supervised(supervisor: Supervisor, wake: int) -> list[str]:
+    """Start brokers again that were asked to restart, until `wake` reads or others end: these."""
+    while ended := supervisor.wait_for_end(wake=wake):
+        crashed = [name for name in ended if not supervisor.start_again(name)]
+        for name in crashed:
+            status, said = supervisor.processes[name].exitcode, supervisor.last_words(name)
+            why = f": {said}" if said else ""
+            logger.error("broker %s ended by itself with status %s%s", name, status, why)
+        if crashed:
+            return crashed
+    return []

@@ -1,0 +1,1 @@
+"""Real brokers under load while something goes wrong, judged by what is promised."""

@@ -1,0 +1,76 @@
+"""Half a minute of real brokers under load, while something goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from gravitate.errors import InputError
+from gravitate.torture.ledger import STAYING, VISITING, Role
+from gravitate.torture.run import Report, Settings, clients_of, moved_of, torture
+from tests.torture.scenes import LINE
+
+
+def told(report: Report) -> str:
+    return "\n".join(
+        (
+            f"seed {report.settings.seed}: {report.judgement}",
+            *report.brokers_ended,
+            *report.errors_logged,
+            *report.problems,
+            *report.judgement.examples,
+        )
+    )
+
+
+def test_a_rolling_restart_under_load_costs_nobody_anything() -> None:
+    """Whatever is published while a subscriber's own broker is up and ready, it gets."""
+    report = torture(
+        Settings("restart", brokers=3, minutes=0.12, publishers=2, moved_share=0.0, rate_per_s=40.0)
+    )
+    assert report.is_kept, told(report)
+    assert report.faults >= 3
+    assert report.judgement.owed > 0
+
+
+def test_a_crash_costs_what_only_the_crashed_broker_had() -> None:
+    report = torture(Settings("kill", brokers=3, minutes=0.12, moved_share=0.0))
+    assert report.is_kept, told(report)
+    assert report.faults >= 1
+    assert report.judgement.owed > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_rolling_restart_of_seven_brokers_under_load_costs_nobody_anything() -> None:
+    report = torture(
+        Settings("restart", brokers=7, minutes=1.0, publishers=10, moved_share=0.0, rate_per_s=40.0)
+    )
+    assert report.is_kept, told(report)
+    assert report.faults >= 7
+
+
+def test_what_goes_wrong_is_known_or_refused() -> None:
+    with pytest.raises(InputError, match="unknown fault 'flood': write one of restart, kill"):
+        torture(Settings("flood"))
+    with pytest.raises(InputError, match="1 brokers have no links: write a number from 2"):
+        torture(Settings("kill", brokers=1))
+
+
+def test_there_are_publishers_and_subscribers_at_each_broker() -> None:
+    specs = clients_of(Settings("kill"), LINE)
+    for role in Role:
+        homes = [spec.home for spec in specs if spec.role is role]
+        assert sorted(homes) == sorted(2 * [spec.id for spec in LINE.brokers])
+    for lanes in (STAYING, VISITING):
+        homes = [spec.home for spec in specs if spec.lanes == lanes]
+        assert sorted(homes) == [spec.id for spec in LINE.brokers]
+
+
+def test_the_seed_says_who_is_moved() -> None:
+    settings = Settings("kill", seed=7, moved_share=0.5)
+    specs = clients_of(settings, LINE)
+    moved = moved_of(settings, specs)
+    assert moved == moved_of(settings, specs)
+    assert len(moved) == len(specs) // 2
+    assert {spec.role for spec in moved} == set(Role)
+    assert moved_of(Settings("kill", moved_share=0.0), specs) == []
