@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gravitate.broker import effects as e
+from gravitate.broker import inputs as i
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
+from gravitate.simulate.checkers.held import Holding
 from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.oracle import MatcherOracle, Oracle, ScanOracle
 from gravitate.simulate.checkers.violations import KEPT_MAX, Violations
@@ -27,18 +30,27 @@ class Scene:
         self.checker.on_session("b", "s", "opened", 0.0)
 
     def subscribe(self, condition: str = "x = 1", name: str = "n", settled: bool = True) -> None:
-        self.checker.on_subscribed("b", "s", name, parse(condition), 0.0)
+        self.take(i.ClientSubscribed("s", name, parse(condition)))
         if settled:
             self.settle(name)
 
+    def unsubscribe(self, name: str = "n") -> None:
+        self.take(i.ClientUnsubscribed("s", name))
+
     def settle(self, name: str = "n") -> None:
-        self.checker.on_settled("b", "s", name, 0.0)
+        self.tell(e.SubscriptionSettled("s", name))
+
+    def take(self, *inputs: i.Input, broker: str = "b") -> None:
+        self.checker.on_step(broker, inputs, (), 0.0)
+
+    def tell(self, *effects: e.Effect, broker: str = "b") -> None:
+        self.checker.on_step(broker, (), effects, 0.0)
 
     def publish(self, batch: Batch) -> None:
         self.checker.on_published("a", batch, 0.0)
 
-    def deliver(self, batch: Batch) -> None:
-        self.checker.on_delivered("b", "s", batch, 1, 0.0)
+    def deliver(self, batch: Batch, broker: str = "b") -> None:
+        self.tell(e.Deliver("s", batch, 1, 0), broker=broker)
 
     def found(self) -> dict[str, int]:
         self.checker.check_quiet(1.0)
@@ -149,7 +161,7 @@ def test_nothing_is_owed_after_the_subscription_or_the_session_ended() -> None:
     scene = Scene()
     scene.subscribe()
     scene.publish(events(1))
-    scene.checker.on_unsubscribed("b", "s", "n", 0.0)
+    scene.unsubscribe()
     assert scene.found() == {}
     scene.subscribe()
     scene.publish(events(2))
@@ -161,7 +173,7 @@ def test_what_waited_for_the_window_may_come_after_the_subscription_ended() -> N
     scene = Scene()
     scene.subscribe()
     scene.publish(events(1))
-    scene.checker.on_unsubscribed("b", "s", "n", 0.0)
+    scene.unsubscribe()
     scene.deliver(events(1))
     assert scene.found() == {}
 
@@ -172,8 +184,18 @@ def test_a_new_session_of_the_client_starts_anew() -> None:
     scene.publish(events(1))
     scene.deliver(events(1))
     scene.checker.on_session("b", "s", "opened", 0.0)
-    scene.subscribe(settled=False)
+    scene.take(i.ClientConnected("s", 2, 9, False), i.ClientSubscribed("s", "n", parse("x = 1")))
     scene.deliver(events(1))
+    assert scene.found() == {}
+
+
+def test_what_a_client_asked_for_in_the_step_in_which_it_left_counts() -> None:
+    scene = Scene()
+    scene.checker.on_session("b", "s", "closed", 0.0)
+    scene.publish(events(1))
+    asked = i.ClientSubscribed("s", "n", parse("x = 1"))
+    scene.checker.on_step("b", (asked,), (e.Deliver("s", events(1), 1, 1),), 0.0)
+    scene.publish(events(2))
     assert scene.found() == {}
 
 
@@ -191,18 +213,65 @@ def test_own_events_are_neither_owed_nor_called_for_without_local_ones() -> None
     violations = Violations()
     checker = DeliveryChecker(violations, ScanOracle(), no_local=("p",))
     checker.on_session("b", "p", "opened", 0.0)
-    checker.on_subscribed("b", "p", "n", parse("x = 1"), 0.0)
-    checker.on_settled("b", "p", "n", 0.0)
+    checker.on_step("b", (i.ClientSubscribed("p", "n", parse("x = 1")),), (), 0.0)
+    checker.on_step("b", (), (e.SubscriptionSettled("p", "n"),), 0.0)
     checker.on_published("b", events(1), 0.0)
     checker.check_quiet(1.0)
     assert not violations
 
 
-def test_reports_about_unknown_subscriptions_are_violations() -> None:
+def test_what_was_published_after_the_subscription_ended_is_uncalled_for() -> None:
     scene = Scene()
-    scene.settle("nobody's")
-    scene.checker.on_unsubscribed("b", "s", "nobody's", 0.0)
-    assert scene.found() == {"settled": 1, "unsubscribed": 1}
+    scene.subscribe()
+    scene.unsubscribe()
+    scene.publish(events(1))
+    scene.deliver(events(1))
+    assert scene.found() == {"uncalled": 1}
+
+
+def moved(scene: Scene) -> None:
+    """The client of `s` is sent from `b` to `c`, and arrives there."""
+    scene.take(i.ClientConnected("s", 1, 9, True, continues=i.Continues.MOVED), broker="c")
+    scene.take(i.ClientSubscribed("s", "n", parse("x = 1")), broker="c")
+    scene.checker.on_session("c", "s", "opened", 1.0)
+    scene.checker.on_subscriber_moved("c", "s", "b", 0.5, 1.0)
+
+
+def test_a_client_that_moves_is_owed_what_it_was_and_gets_it_in_order() -> None:
+    scene = Scene()
+    scene.subscribe()
+    scene.publish(events(1, 2, 3))
+    scene.deliver(events(1))
+    moved(scene)
+    scene.checker.on_session("b", "s", "closed", 1.0)
+    scene.deliver(events(1), broker="c")
+    scene.deliver(events(3), broker="c")
+    assert scene.found() == {"duplicate": 1, "loss": 1}
+
+
+def test_a_client_that_comes_anew_meanwhile_is_owed_nothing() -> None:
+    scene = Scene()
+    scene.subscribe()
+    scene.publish(events(1))
+    scene.checker.on_session("b", "s", "opened", 0.7)
+    moved(scene)
+    assert scene.found() == {}
+
+
+def test_what_a_killed_broker_held_is_excused_to_those_it_held_it_for() -> None:
+    for holding, missed in (
+        (Holding(), {}),
+        (Holding(client="s"), {}),
+        (Holding(client="t"), {"loss": 1}),
+        (Holding(link="x", behind=lambda broker, peer: (broker, peer) == ("b", "x")), {}),
+        (Holding(link="y", behind=lambda broker, peer: (broker, peer) == ("b", "x")), {"loss": 1}),
+    ):
+        scene = Scene()
+        scene.subscribe()
+        scene.publish(events(1))
+        scene.checker.excuse(("p", 1), 1, holding)
+        assert scene.found() == missed
+        assert scene.checker.taken == 1 - sum(missed.values())
 
 
 def hop(checker: LoopChecker, broker: str, batch: Batch, came_from: str | None = None) -> None:

@@ -6,14 +6,22 @@ from collections.abc import Iterable
 
 import pytest
 
+from gravitate.broker.deposits import Deposits
+from gravitate.broker.handovers import Handovers
+from gravitate.broker.link import Mark
 from gravitate.broker.links import LinkTable
 from gravitate.broker.measure import Measure
 from gravitate.broker.routing.candidates import Candidates, Found
 from gravitate.broker.routing.table import RoutingTable
+from gravitate.broker.salvage import Salvage
 from gravitate.broker.sessions import Session
 from gravitate.broker.settlement import Settlement
+from gravitate.broker.tethered_subscribers import TetheredSubscriber, TetheredSubscribers
+from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.simulate.random_worlds import run_world
+from gravitate.simulate.switches import Switches
+from tests.broker import test_second_broker as second_broker
 
 
 def is_found(kinds: set[str], seeds: Iterable[int], faults: bool = True) -> bool:
@@ -21,7 +29,7 @@ def is_found(kinds: set[str], seeds: Iterable[int], faults: bool = True) -> bool
     return any(
         sentence.split(": ")[1] in kinds
         for seed in seeds
-        for sentence in run_world(seed, faults).violations
+        for sentence in run_world(seed, Switches(faults=faults)).violations
     )
 
 
@@ -69,3 +77,60 @@ def test_a_window_without_a_bound_in_bytes_is_found(monkeypatch: pytest.MonkeyPa
 def test_a_tail_without_a_bound_in_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinkTable, "_forget_overflow", lambda self, link: None)
     assert is_found({"bound"}, range(1, 25))
+
+
+# What keeps clients from losing anything with brokers that cannot be reached ------------------
+
+MOVED = Switches(migrations=True)
+
+
+def test_what_is_kept_beyond_its_bound_and_dropped_in_silence_is_a_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def drop(self: TetheredSubscribers, session: Session) -> None:
+        self.guests.left(session)
+        if isinstance(session, TetheredSubscriber):
+            session.discard()
+
+    monkeypatch.setattr(TetheredSubscribers, "overloaded", drop)
+    outcomes = (run_world(seed, MOVED) for seed in range(1, 10))
+    assert any(": loss: " in one for outcome in outcomes for one in outcome.violations)
+
+
+def test_neighbours_that_let_go_of_what_a_place_has_for_others_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LinkTable, "retain", lambda self, mark: None)
+    with pytest.raises(AssertionError):
+        second_broker.test_what_the_place_has_handed_over_in_vain_is_with_its_neighbour_too()
+
+
+def test_a_place_that_is_not_reminded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset = Deposits.reset
+
+    def forgetful(self: Deposits, peer: str) -> None:
+        self._links[peer].has_forgotten = False
+        reset(self, peer)
+
+    monkeypatch.setattr(Deposits, "reset", forgetful)
+    with pytest.raises(AssertionError):
+        second_broker.test_a_place_that_is_back_at_once_is_reminded_of_whom_it_served("d")
+
+
+def test_a_place_that_nobody_answers_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Salvage, "answer_for", lambda self, answer, place: [])
+    with pytest.raises(AssertionError):
+        second_broker.test_a_subscriber_is_served_at_home_soon_after_its_place_is_killed("d")
+
+
+def test_handing_over_without_waiting_for_neighbours_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def route(self: Handovers, batch: Batch, mark: Mark) -> None:
+        self._links.let_go(mark)
+        self._dispatch.route(batch, None)
+
+    monkeypatch.setattr(Handovers, "route", route)
+    case = second_broker.test_what_was_handed_over_and_passed_on_to_nobody_is_published_at_home
+    with pytest.raises(AssertionError):
+        case("d")

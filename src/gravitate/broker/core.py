@@ -18,6 +18,7 @@ from gravitate.broker.chores import Chores
 from gravitate.broker.clients import Clients
 from gravitate.broker.congestion import CongestionView
 from gravitate.broker.context import Context
+from gravitate.broker.deposits import Deposits
 from gravitate.broker.destinations import Destinations
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
@@ -25,6 +26,7 @@ from gravitate.broker.forwarding import FORWARDERS
 from gravitate.broker.guards import Failed, Guard, guarded_call
 from gravitate.broker.guest_messages import (
     Deliveries,
+    Entrusted,
     GuestAnswer,
     GuestAttach,
     GuestAttached,
@@ -35,8 +37,10 @@ from gravitate.broker.guest_messages import (
     GuestRedirect,
     GuestSettled,
     GuestWants,
+    Reminder,
     TakeGuest,
 )
+from gravitate.broker.handovers import Handovers
 from gravitate.broker.inputs import (
     BrokersPinged,
     ClientAcknowledged,
@@ -99,6 +103,7 @@ from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.pings import Pings
 from gravitate.broker.posts import MoveWatcher, Posts
 from gravitate.broker.publishers import Publishers
+from gravitate.broker.recent import RECENT_S_MAX
 from gravitate.broker.relocation import Relocations
 from gravitate.broker.routing.strategy import ROUTERS
 from gravitate.broker.routing.table import EVERYWHERE
@@ -150,6 +155,7 @@ class Broker:
             self._link_changed,
             lambda: self.dispatch.flush(),
             self._keep,
+            self._received,
             self._taken,
         )
         self._destinations = Destinations(FORWARDERS[forwarding]())
@@ -163,8 +169,13 @@ class Broker:
         )
         self.dispatch = Dispatch(context, self.router, self._destinations, self.links)
         self._chores = Chores(context)
-        self.publishers = Publishers(context, self.router, self.dispatch, self._chores)
-        self.tethered = TetheredPublishers(context, self.router, self.publishers, self._tell_tether)
+        self._handovers = Handovers(self.dispatch, self.links)
+        self.publishers = Publishers(
+            context, self.router, self.dispatch, self._handovers, self._chores
+        )
+        self.tethered = TetheredPublishers(
+            context, self.router, self.publishers, self.links, self._tell_tether
+        )
         self.tether_links = TetherLinks(context, self.links, self._is_link_needed, others)
         self.tethers = Tethers(
             context,
@@ -232,8 +243,14 @@ class Broker:
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._posts.protocols[ReassignSubscriber] = self._reassignments.propose
         self._posts.may_move = self._relocations.may_move
+        self._deposits = Deposits(
+            self.links, self.dispatch.send_control, self.subscribers.tethered.entrusted
+        )
+        self.subscribers.tethered.on_served = self._deposits.tell
         self._pings = Pings(context, self.clients)
         self._posts.ping = self._pings.ask
+        self._unheard = set(links)
+        """Neighbours that have not said what they know since the start."""
         self._stopping = False
         self._has_reset = False
         """Since the last step some link has started anew."""
@@ -249,6 +266,7 @@ class Broker:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
         self._begin(now)
         self.links.start(now)
+        self._context.emit(SetTimer("recent", now + RECENT_S_MAX))
         self._posts.attach()
         return self._end()
 
@@ -289,6 +307,7 @@ class Broker:
             self.tethered.stop()
             self.dispatch.flush()
             self.links.drain()
+        self._handovers.review()
         self.congestion.review()
         if self.links.touched:
             self.links.flush(context.now)
@@ -397,6 +416,8 @@ class Broker:
                     self.tethers.heard(message)
                 elif isinstance(message, Unadvertise | SyncEnd):
                     self.tethers.advertisements_ended()
+                if isinstance(message, SyncEnd):
+                    self._note_heard(peer)
             case Congested():
                 self.congestion.on_congested(peer, message)
             case Drained():
@@ -407,6 +428,16 @@ class Broker:
                 self._paths.handle(peer, message)
             case TakeGuest() | GuestCut() | GuestAnswer():
                 self.subscribers.handle_along_path(peer, message)
+            case Entrusted():
+                self._deposits.heard(peer, message)
+            case Reminder():
+                self.subscribers.tethered.remind(message)
+
+    def _note_heard(self, peer: str) -> None:
+        """A neighbour has said what it knows."""
+        self._unheard.discard(peer)
+        if not self._unheard:
+            self.dispatch.recent = None
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -425,6 +456,8 @@ class Broker:
                 self._reassignments.expired(":".join(move))
             case ["chores"]:
                 pass  # every step goes on with them
+            case ["recent"]:
+                self.dispatch.recent = None
             case ["leases"]:
                 self._paths.watch_leases()
             case ["stop"]:
@@ -442,18 +475,31 @@ class Broker:
                 self.tether_links.idle(which)
             case "down":
                 if self.tether_links.given_up(which):
-                    self._tethers_lost(which)
+                    self._tethers_down(which)
+
+    def _tethers_down(self, peer: str) -> None:
+        """A link that tethers go over has been down for a while. Where it is the tree's too, what
+        is under way on it is not forgotten: those who are served here for others go on."""
+        if self.links.is_neighbour(peer):
+            self.tethers.link_lost(peer)
+            self.subscribers.link_down(peer)
+            self.tether_links.review(peer)
+        else:
+            self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
         self.subscribers.link_lost(peer)
 
-    def _taken(self, peer: str, message: Message) -> None:
-        """The other end of a link has received a message of this one's."""
+    def _received(self, peer: str, message: Message) -> None:
+        """The other end of a link has a message of this one's."""
         if isinstance(message, Deliveries):
             self.subscribers.taken(peer, message)
-        else:
+
+    def _taken(self, peer: str, message: Message) -> None:
+        """The other end of a link has passed on what was in a message of this one's."""
+        if not isinstance(message, Deliveries):
             self.tethers.taken(peer, message)
 
     def _is_link_needed(self, peer: str) -> bool:
@@ -503,6 +549,7 @@ class Broker:
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
+                self._deposits.reset(peer)
             self.tethered.lost(peer)
             self.tethers.link_reset(peer)
             self.subscribers.link_reset(peer)
@@ -514,6 +561,7 @@ class Broker:
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
                 self.tethers.advertisements_ended()
+                self._deposits.forget(peer)
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         elif state == "down":
@@ -527,6 +575,8 @@ class Broker:
             self.tether_links.up(peer)
             self.tethers.link_up(peer)
             self.subscribers.link_up(peer)
+        if state in ("reset", "resumed", "given up"):
+            self.tether_links.review(peer)
         if state != "absent":  # which is no news to who knows that it is down
             for observer in context.observers:
                 observer.on_link(self.broker_id, peer, state, context.now)

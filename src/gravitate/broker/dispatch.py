@@ -13,6 +13,7 @@ from gravitate.broker.destinations import Destinations
 from gravitate.broker.effects import Deliver
 from gravitate.broker.links import LinkTable
 from gravitate.broker.messages import Carrying, Control, Publications
+from gravitate.broker.recent import Recent
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
 from gravitate.model.events import Batch
@@ -34,11 +35,17 @@ class Dispatch:
         """Batches for neighbours, of this call. A control message does not overtake them."""
         self.overloaded: dict[Session, None] = {}
         """Sessions that have fallen too far behind in this call."""
+        self.recent: Recent | None = Recent()
+        """What has come so far; None: that is not needed any more."""
+        self.passed_on: set[str] | None = None
+        """Notes whom something is passed on to, while somebody wants to know."""
         self.events_in = 0
         self.events_forwarded = 0
         self.events_delivered = 0
         self.events_dropped = 0
         """At QoS 0, because a client was too slow."""
+        self.events_overflowed = 0
+        """That waited for clients which were closed because it was too much."""
 
     # To neighbours -------------------------------------------------------------------------
 
@@ -68,6 +75,8 @@ class Dispatch:
         if self._context.observers:
             self._observe_hop(batch, came_from, answers, unsettled)
         onward = batch.stepped(self._context.broker_id)
+        if self.recent is not None:
+            self.recent.note(onward)
         first = answers[0]
         if len(answers) == 1 or answers.count(first) == len(answers):
             plan = self._destinations.plan(first)
@@ -111,6 +120,8 @@ class Dispatch:
 
     def _forward(self, peer: str, batch: Batch) -> None:
         self.events_forwarded += len(batch.counters)
+        if self.passed_on is not None:
+            self.passed_on.add(peer)
         waiting = self.outgoing.get(peer)
         if waiting is None:
             self.outgoing[peer] = [batch]
@@ -148,6 +159,7 @@ class Dispatch:
             self._dropped(session, len(fresh), "congested")
         elif not session.offer(fresh, qos):
             self.overloaded[session] = None
+            self.events_overflowed += len(fresh)
 
     def release(self, session: Session) -> None:
         """A session that held goes on with what it has kept."""

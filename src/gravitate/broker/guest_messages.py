@@ -1,5 +1,8 @@
 """What brokers say to each other about subscribers that move.
 
+`Entrusted` and `Reminder` are said between neighbours, of those they serve for others: what a
+broker must not forget when it is killed is known to its neighbours (`deposits`).
+
 `TakeGuest`, `GuestAnswer` and `GuestCut` go along the path of a move, over primary links: their
 place among the events on them is part of what they mean (`guests`). The rest goes over the direct
 link between the broker that serves a subscriber and the one where its client is connected, the
@@ -55,12 +58,16 @@ class TakeGuest(msgspec.Struct, frozen=True, tag="guest"):
     lease_s: float
     origin: str = ""
     number: int = 0
+    version: int = 0
+    """Of what is subscribed to, as the origin counts."""
 
 
 class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     """How far the guest is. Goes back to the first broker of `path`, behind everything that was
     sent along it before. Where no move is under way there, because the broker of the client takes
-    it home, `origin` and `number` say who it is."""
+    it home, `origin` and `number` say who it is; and, where that broker asks what is left to
+    deliver, `subscriber` and `wanted` what it is served with, for a broker on the way may have to
+    answer."""
 
     move: str
     path: tuple[str, ...]
@@ -68,6 +75,12 @@ class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     reason: str = ""
     origin: str = ""
     number: int = 0
+    subscriber: str = ""
+    wanted: tuple[Wanted, ...] = ()
+    version: int = 0
+    """As of when it is certain to have been served."""
+    attachment: int = 0
+    """By which it comes home; all earlier ones are over."""
 
 
 class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
@@ -76,7 +89,8 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     `path`.
 
     Where there is much to deliver it comes in parts, numbered from 0; `more` follow but after the
-    last, which alone tells what was `seen`."""
+    last, which alone tells what was `seen`. What has passed one of the brokers that are `open` is
+    not in it: they could not be asked. Where nothing is known of the subscriber, it is lost."""
 
     move: str
     path: tuple[str, ...]
@@ -85,6 +99,10 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     batches: tuple[Batch, ...] = ()
     part: int = 0
     more: bool = False
+    open: tuple[str, ...] = ()
+    is_known: bool = True
+    version: int = 0
+    """Of what the batches were matched by."""
 
 
 class OfSubscriber(msgspec.Struct, frozen=True):
@@ -104,9 +122,11 @@ class GuestAttach(OfSubscriber, frozen=True, tag="gattach"):
 
 
 class GuestWants(OfSubscriber, frozen=True, tag="gwants"):
-    """All that the client subscribes to. What is for it may be handed over from now on."""
+    """All that the client subscribes to, by now so often changed. What is for it may be handed over
+    from now on."""
 
     subscriptions: tuple[Wanted, ...]
+    version: int = 0
 
 
 class GuestPaused(OfSubscriber, frozen=True, tag="gpaused"):
@@ -122,9 +142,10 @@ class GuestAttached(OfSubscriber, frozen=True, tag="gattached"):
 
 
 class GuestSettled(OfSubscriber, frozen=True, tag="gsettled"):
-    """The client's subscription `name` has settled."""
+    """The client's subscription `name` has settled, as it was wanted as of `version`."""
 
     name: str
+    version: int = 0
 
 
 class GuestRedirect(OfSubscriber, frozen=True, tag="gto"):
@@ -145,14 +166,39 @@ class GuestClosed(OfSubscriber, frozen=True, tag="gclosed"):
 
 
 class Deliveries(OfSubscriber, frozen=True, tag="deliver"):
-    """Events matched for a subscriber of the receiver's, at the quality of service given."""
+    """Events matched for a subscriber of the receiver's, at the quality of service given, by what
+    it wanted as of `version`."""
 
     qos: int
     batches: tuple[Batch, ...]
+    version: int = 0
+
+
+class Entrusted(OfSubscriber, frozen=True, tag="entrust"):
+    """The sender serves a subscriber of `origin`; with no subscriptions: no longer. The receiver
+    reminds it of that if it ever forgets."""
+
+    origin: str
+    subscriber: str = ""
+    incarnation: int = 0
+    subscriptions: tuple[Wanted, ...] = ()
+    version: int = 0
+
+
+class Reminder(OfSubscriber, frozen=True, tag="remind"):
+    """The receiver served a subscriber of `origin` before it lost its memory."""
+
+    origin: str
+    subscriber: str
+    incarnation: int
+    subscriptions: tuple[Wanted, ...]
+    version: int = 0
 
 
 GuestMessage = TakeGuest | GuestAnswer
 """Said along the path of a subscriber's move; `GuestCut` too, which carries batches."""
+Deposit = Entrusted | Reminder
+"""Said between neighbours."""
 FromOrigin = GuestAttach | GuestWants | GuestPaused | GuestDetach
 """Said by the broker where a subscriber's client is connected."""
 ToOrigin = GuestAttached | GuestSettled | GuestRedirect | GuestClosed

@@ -9,6 +9,12 @@ guest no longer once that one says that it has arrived (ARRIVED).
     subscribing --settled--> READY --cut--> TAKEN --claimed--> claimed --arrived--> ARRIVED
          '-- overloaded, lease over, stop: GONE --'                '-- left: GONE
 
+One that comes home (`subscriber_tethers`) does not wait for those who cannot be reached. It is
+ready when its subscriptions have settled wherever somebody can be asked; and if the old place
+itself cannot, the broker next to it answers in its stead (`salvage`), but for what comes from
+behind it: that stays *missing*. The guest is served then, and keeps what has passed a broker that
+is missing until the old place is there and has been asked too.
+
 Why READY is enough. It goes to the old place along the tree, over the links that events take. Let X
 be the broker where the ways from a publisher to the two places part; X is on the path between
 them. An event that the guest does not get has passed X before X knew of the guest, or came here
@@ -28,6 +34,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+import msgspec
+
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import SetTimer
@@ -37,8 +45,11 @@ from gravitate.broker.guest_messages import (
     GuestStep,
     TakeGuest,
 )
+from gravitate.broker.links import LinkTable
 from gravitate.broker.move_paths import MovePaths
+from gravitate.broker.salvage import Salvage
 from gravitate.broker.sessions import Session
+from gravitate.broker.settlement import NOWHERE, Open
 from gravitate.broker.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -47,21 +58,29 @@ class Guest:
     """One subscriber that is to come along `path`, from its first broker to this one."""
 
     __slots__ = (
-        "backlog", "claimed", "complete", "is_recall", "parts", "ready", "request", "session",
-        "since", "subscribed",
+        "attachment", "backlog", "claimed", "complete", "has_served", "is_recall", "missing",
+        "partly", "parts", "ready", "request", "served_version", "session", "since", "subscribed",
     )  # fmt: skip
 
     def __init__(self, request: TakeGuest, session: Session, is_recall: bool, since: float) -> None:
         self.since = since
         self.is_recall = is_recall
         """Nobody leads it here: the old place is to be told whom it is about."""
+        self.served_version = self.attachment = 0
+        """What is certain to have been served there, and the attachment that it comes home by."""
+        self.has_served = True
+        """The old place is certain to have served it; nobody else can answer for it otherwise."""
         self.request = request
         self.session = session
         self.subscribed = False
         """Everything it subscribes to has been said."""
+        self.partly: set[str] = set()
+        """Names of subscriptions that have settled wherever somebody can be reached."""
         self.ready = False
         self.complete = False
         """What the subscriber has had elsewhere is known."""
+        self.missing: Open = NOWHERE
+        """But for what has passed these brokers."""
         self.claimed = False
         self.backlog: list[tuple[Batch, int]] = []
         """What the parts of the cut have brought that have come so far."""
@@ -88,12 +107,16 @@ class Guests:
         dispatch: Dispatch,
         subscriptions: Subscriptions,
         paths: MovePaths,
+        links: LinkTable,
+        salvage: Salvage,
         make_tethered: Callable[[TakeGuest], Session],
     ) -> None:
         self._context = context
         self._dispatch = dispatch
         self._subscriptions = subscriptions
         self._paths = paths
+        self._links = links
+        self._salvage = salvage
         self._make_tethered = make_tethered
         self._by_move: dict[str, Guest] = {}
         self._by_session: dict[Session, Guest] = {}
@@ -105,7 +128,12 @@ class Guests:
         """Told of guests that can be claimed."""
         self.on_answer: Callable[[GuestAnswer], None] = lambda answer: None
         """Told what the new place of a subscriber of this broker's says."""
+        self.on_finished: Callable[[Guest], None] = lambda guest: None
+        """Told of guests that were served while something was missing, and lack nothing now."""
+        self.on_lost: Callable[[Guest], None] = lambda guest: None
+        """Told of guests of whom nothing is known where they were served."""
         subscriptions.on_settled = self._settled
+        subscriptions.on_partly_settled = self._partly_settled
         paths.on_end = self.ended
 
     def __len__(self) -> int:
@@ -122,7 +150,7 @@ class Guests:
         place = self._paths.place(peer, path, isinstance(message, GuestAnswer))
         if isinstance(message, GuestAnswer):
             if place:
-                self._paths.pass_on(path[place - 1], message)
+                self._pass_back(message, place)
             else:
                 self.on_answer(message)
         elif place + 1 < len(path):
@@ -132,10 +160,36 @@ class Guests:
         else:
             self._cut(message)
 
-    def take(self, request: TakeGuest, is_recall: bool = False) -> None:
-        """Subscribe for somebody who is to come, or who is taken home without being asked for."""
-        if request.move in self._by_move:
-            return
+    def _pass_back(self, answer: GuestAnswer, place: int) -> None:
+        """Towards the old place of a guest; if that cannot be asked, it is answered for."""
+        path = answer.path
+        asks = answer.step is GuestStep.READY and bool(answer.origin)
+        cuts = self._salvage.answer_for(answer, place) if asks else []
+        for cut in cuts:
+            if place + 1 < len(path):
+                self._paths.pass_on(path[place + 1], cut)
+            else:
+                self._cut(cut)
+        if not cuts and not (asks and not self._links.is_up(path[place - 1])):
+            # Who asks will ask again: nothing need wait for a link that is down.
+            self._paths.pass_on(path[place - 1], answer)
+
+    def recall(
+        self, request: TakeGuest, attachment: int, served_version: int, has_served: bool
+    ) -> None:
+        """Subscribe for somebody who is taken home without being asked for, from where it was
+        served as of that version, if it has come to be."""
+        guest = self._make(request, is_recall=True)
+        guest.attachment, guest.served_version = attachment, served_version
+        guest.has_served = has_served
+        self._take(guest)
+
+    def take(self, request: TakeGuest) -> None:
+        """Subscribe for somebody who is to come."""
+        if request.move not in self._by_move:
+            self._take(self._make(request, is_recall=False))
+
+    def _make(self, request: TakeGuest, is_recall: bool) -> Guest:
         if request.origin:
             session = self._make_tethered(request)
         else:
@@ -149,7 +203,10 @@ class Guests:
                 lambda effect: None,
                 self._context.lives,
             )
-        guest = Guest(request, session, is_recall, self._context.now)
+        return Guest(request, session, is_recall, self._context.now)
+
+    def _take(self, guest: Guest) -> None:
+        request, session = guest.request, guest.session
         if self.stopping:
             self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
             return
@@ -164,17 +221,40 @@ class Guests:
         guest.subscribed = True
         self._settled(session)
 
+    def _partly_settled(self, session: Session, name: str) -> None:
+        guest = self._by_session.get(session)
+        if guest is not None:
+            guest.partly.add(name)
+            self._settled(session)
+
     def _settled(self, session: Session) -> None:
         guest = self._by_session.get(session)
-        if guest is None or guest.ready or not guest.subscribed or session.unsettled_subscriptions:
+        if guest is None or not guest.subscribed:
             return
-        guest.ready = True
+        unsettled = session.unsettled_subscriptions
+        if unsettled and not (guest.is_recall and unsettled <= guest.partly):
+            return
+        is_incomplete = not guest.complete or bool(guest.missing)
+        if not guest.ready or (is_incomplete and not unsettled):
+            if unsettled:
+                # Those who cannot be reached send what is wanted where it was served, and whoever
+                # is next to them knows that it is wanted here.
+                self._subscriptions.serve(session)
+            guest.ready = True
+            self._answer(guest, GuestStep.READY)
+
+    def ask_elsewhere(self, guest: Guest, path: tuple[str, ...]) -> None:
+        """It was served by the first of the path, and not by who was asked."""
+        guest.request = msgspec.structs.replace(guest.request, path=path)
+        guest.has_served = True
+        guest.backlog, guest.parts = [], 0
         self._answer(guest, GuestStep.READY)
 
     def say_ready(self, move: str) -> bool:
-        """Tell the old place once more, if the guest is ready; False: there is no such guest."""
+        """Ask the old place once more, if there is something to ask; False: there is no such
+        guest."""
         guest = self._by_move.get(move)
-        if guest is not None and guest.ready:
+        if guest is not None and guest.ready and (guest.missing or not guest.complete):
             self._answer(guest, GuestStep.READY)
         return guest is not None
 
@@ -187,32 +267,41 @@ class Guests:
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
-        if not guest.ready:
-            return  # it answers to nothing that was said here
-        if not guest.complete:
-            if not guest.add_part(message):
-                return
-            guest.session.cut(message.seen, guest.backlog)
-            guest.backlog = []
-            guest.complete = True
-        elif message.more:
+        if not guest.ready or (message.open and not guest.has_served):
+            return  # it answers to nothing that was said here, or for one who may have nothing
+        if guest.complete and (message.open or not guest.missing):
+            if not message.more and not guest.missing:
+                self._answer(guest, GuestStep.TAKEN)
+                self.on_complete(guest)
             return
-        self._answer(guest, GuestStep.TAKEN)
+        if not guest.add_part(message):
+            return
+        if not message.is_known:
+            self.on_lost(guest)
+            return
+        was_served = guest.complete and bool(guest.session.missing)
+        if was_served:
+            guest.session.matched_by(message.version)
+        guest.session.cut(message.seen, guest.backlog, message.version)
+        guest.backlog = []
+        guest.complete, guest.missing = True, frozenset(message.open)
+        if was_served:
+            self._finish(guest)
+            return
+        if not guest.missing:
+            self._answer(guest, GuestStep.TAKEN)
         self.on_complete(guest)
-
-    def complete(self, move: str) -> None:
-        """The old place does not answer and is not waited for any longer."""
-        guest = self._by_move.get(move)
-        if guest is not None and not guest.complete:
-            guest.complete = True
-            self.on_complete(guest)
 
     def _answer(self, guest: Guest, step: GuestStep, reason: str = "") -> None:
         request = guest.request
-        whose = (request.origin, request.number) if guest.is_recall else ("", 0)
-        answer = GuestAnswer(request.move, request.path, step, reason, *whose)
+        answer = GuestAnswer(request.move, request.path, step, reason)
+        if guest.is_recall:
+            whose = (request.origin, request.number, request.subscriber)
+            wanted = request.subscriptions if step is GuestStep.READY else ()
+            about = (request.move, request.path, step, reason, *whose)
+            answer = GuestAnswer(*about, wanted, guest.served_version, guest.attachment)
         if len(request.path) > 1:
-            self._paths.pass_on(request.path[-2], answer)
+            self._pass_back(answer, len(request.path) - 1)
 
     # Who comes -----------------------------------------------------------------------------
 
@@ -246,13 +335,25 @@ class Guests:
         guest = self._by_session.get(session)
         if guest is None:
             return False
-        self._forget(guest)
-        self._note_arrival(guest.request)
+        if session.missing:
+            return True
         state = "served" if guest.request.origin else "opened"
         self._subscriptions.arrived(session, state, guest.request.path[0], guest.since)
-        self._dispatch.release(session)
-        self._answer(guest, GuestStep.ARRIVED)
+        session.missing = guest.missing
+        if guest.missing:
+            self._dispatch.release(session)
+        else:
+            self._finish(guest)
         return True
+
+    def _finish(self, guest: Guest) -> None:
+        """It is served, and lacks nothing."""
+        self._forget(guest)
+        self._note_arrival(guest.request)
+        guest.session.missing = NOWHERE
+        self._dispatch.release(guest.session)
+        self._answer(guest, GuestStep.ARRIVED)
+        self.on_finished(guest)
 
     def _note_arrival(self, request: TakeGuest) -> None:
         """Who has led it here may ask again, for as long as it waits."""
@@ -311,6 +412,7 @@ class Guests:
 
     def _drop(self, guest: Guest) -> None:
         self._forget(guest)
+        guest.session.discard()
         self._subscriptions.end_all(guest.session)
 
     def _forget(self, guest: Guest) -> None:

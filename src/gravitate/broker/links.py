@@ -10,6 +10,10 @@ When both sides remember each other's incarnation they *resume*: the tail is sen
 where the other side is. Otherwise the link is *reset*: numbers start at 1, control messages are
 dropped because everything is said anew, publications stay, behind what is said anew.
 
+What was received is acknowledged, and the peer need not keep it; but for what was *retained*: it is
+for somebody else to have, and until that one does, the peer is asked to keep it too. Whoever waits
+for others to have something waits for its receipt alone, so nobody waits for himself.
+
 A link that is being emptied for a stop (`draining`) takes no data, except from a neighbour that
 is draining too and has the smaller id: one of two has to.
 
@@ -23,7 +27,7 @@ from typing import Final
 
 from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
 from gravitate.broker.guest_messages import Deliveries
-from gravitate.broker.link import Link, LinkState, Role
+from gravitate.broker.link import Link, LinkState, Mark, Role
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages import (
     PROTOCOL_VERSION,
@@ -73,6 +77,7 @@ class LinkTable:
         changed: Callable[[str, str], None],
         collect: Callable[[], None],
         keep: Callable[[str, Publications], Publications],
+        received: Callable[[str, Message], None],
         taken: Callable[[str, Message], None],
     ) -> None:
         self._broker_id = broker_id
@@ -87,12 +92,18 @@ class LinkTable:
         """Brings in what is under way to links in this call, before a reset divides old and new."""
         self._keep = keep
         """Makes publications fit for a neighbour that has forgotten everything."""
-        self._taken = taken
+        self._received = received
         """Told of every message that a broker at the other end of a tether has received."""
+        self._taken = taken
+        """Told of every message that it need not have again: it has passed on what was in it."""
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
+        self._resets = 0
+        """Of all links so far."""
+        self._current: Link | None = None
+        """Whose message is being handled."""
         self.queued = Measure()
         """Unacknowledged events on all links."""
         self.refused_again = 0
@@ -208,7 +219,7 @@ class LinkTable:
             if sent < tail.last:
                 messages = tail.after(sent)
                 for part in (messages,) if len(messages) == 1 else self._framed(messages):
-                    data = Data(sent + 1, link.received, part)
+                    data = Data(sent + 1, link.received, part, link.retains())
                     self._emit(Send(link.peer, link.connection, data))
                     sent += len(part)
                 link.sent = tail.last
@@ -281,7 +292,7 @@ class LinkTable:
             case Data() if link.state is LinkState.UP:
                 self._data(link, frame, now)
             case Acknowledge() if link.state is LinkState.UP:
-                self._acknowledged(link, frame.acknowledged, now)
+                self._acknowledged(link, frame.acknowledged, frame.retained, now)
             case Hello() if link.state is LinkState.GREETING:
                 self._greeted(link, frame, now)
             case Ping():
@@ -317,9 +328,13 @@ class LinkTable:
             # These timers were set anew at every loss, so the link has not been up since.
             case "absent":
                 if link.state is not LinkState.UP:
+                    link.is_absent = True
                     self._changed(peer, "absent")
             case "grace":
-                if link.state is not LinkState.UP:
+                if link.state is LinkState.GREETING:
+                    # It has said what it counts by, so that does not change now.
+                    self._emit(SetTimer(f"link:grace:{peer}", now + LOOK_AGAIN_S))
+                elif link.state is LinkState.DOWN:
                     self._give_up(link)
 
     # Connection ----------------------------------------------------------------------------
@@ -332,6 +347,7 @@ class LinkTable:
             self._incarnation,
             link.peer_incarnation,
             received,
+            retained=link.retains(),
             series=link.series,
             received_series=series,
             anew=link.starts_anew,
@@ -356,17 +372,18 @@ class LinkTable:
         link.state = LinkState.UP
         link.has_been_up = True
         knows = hello.remembers == self._incarnation and hello.received_series == link.series
-        if knows:
-            self._acknowledged(link, hello.received, now)
-            if link.state is not LinkState.UP:
-                return
         _, series = link.has_received()
         is_known = (hello.incarnation, hello.series) == (link.peer_incarnation, series)
-        anew = hello.anew or link.starts_anew
+        resumes = knows and is_known and not (hello.anew or link.starts_anew)
+        if knows:
+            # One that starts anew has what it has received: it is not sent again.
+            self._acknowledged(link, hello.received, hello.retained if resumes else 0, now)
+            if link.state is not LinkState.UP:
+                return
         link.attempts = 0
-        link.given_up = link.starts_anew = False
+        link.given_up = link.starts_anew = link.is_absent = False
         link.peer_draining = link.untaken = False
-        if knows and is_known and not anew:
+        if resumes:
             link.sent = hello.received
             self._changed(link.peer, "resumed")
         else:
@@ -380,10 +397,14 @@ class LinkTable:
         kept = [message for message in link.tail if type(message) is Publications]
         is_same = hello.incarnation == link.peer_incarnation
         link.received_before = link.has_received() if is_same else None
+        link.has_forgotten = bool(link.peer_incarnation) and not is_same
         link.peer_incarnation = hello.incarnation
         link.received, link.received_series = 0, hello.series + 1
         link.series += 1
         link.sent = link.unacknowledged = 0
+        self._resets += 1
+        link.reset_number = self._resets
+        link.retained.clear()
         self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
@@ -416,9 +437,10 @@ class LinkTable:
         self._emit(SetTimer(f"link:retry:{link.peer}", now + delay))
 
     def _give_up(self, link: Link) -> None:
-        link.given_up = True
-        link.peer_incarnation = link.received = link.received_series = 0
-        link.received_before = None
+        link.given_up = link.starts_anew = True
+        # What the peer has had in the numbering so far is known here no longer.
+        link.series += 1
+        link.retained.clear()
         self._empty(link)
         self._changed(link.peer, "given up")
 
@@ -426,7 +448,7 @@ class LinkTable:
         self.queued.events -= link.queued.events
         self.queued.size_bytes -= link.queued.size_bytes
         link.queued = Measure()
-        link.control_bytes = 0
+        link.control_bytes = link.taken = 0
         link.tail = Tail()
 
     def _refuse(self, link: Link, name: str, reason: str, now: float) -> None:
@@ -457,7 +479,7 @@ class LinkTable:
     # Data ----------------------------------------------------------------------------------
 
     def _data(self, link: Link, data: Data, now: float) -> None:
-        self._acknowledged(link, data.acknowledged, now)
+        self._acknowledged(link, data.acknowledged, data.retained, now)
         if link.state is not LinkState.UP:
             return
         if not self._takes_from(link):
@@ -468,25 +490,59 @@ class LinkTable:
             self._refuse(link, "sequence", f"{data.sequence} follows {link.received}", now)
             return
         known = link.received + 1 - data.sequence
+        self._current = link
         for message in data.messages[known:] if known else data.messages:
             link.received += 1
             link.unacknowledged += 1
             try:
                 self._deliver(link.peer, message)
             except PeerError as error:
+                self._current = None
                 self._refuse(link, error.name, str(error), now)
                 return
+        self._current = None
         self.touched[link.peer] = link
+
+    def mark(self) -> Mark | None:
+        """The message that is being handled, if one is."""
+        link = self._current
+        return None if link is None else Mark(link.peer, link.reset_number, link.received)
+
+    def retain(self, mark: Mark | None) -> None:
+        """Let the peer keep a message, and what came behind it, until it is let go of as often."""
+        link = self._marked(mark)
+        if mark is not None and link is not None:
+            link.retained[mark.number] = link.retained.get(mark.number, 0) + 1
+
+    def let_go(self, mark: Mark | None) -> None:
+        link = self._marked(mark)
+        if mark is not None and link is not None and mark.number in link.retained:
+            link.retained[mark.number] -= 1
+            if not link.retained[mark.number]:
+                del link.retained[mark.number]
+                link.unacknowledged = max(1, link.unacknowledged)
+                self.touched[link.peer] = link
+
+    def _marked(self, mark: Mark | None) -> Link | None:
+        if mark is None:
+            return None
+        link = self._links.get(mark.peer)
+        return link if link is not None and link.reset_number == mark.reset_number else None
 
     def _takes_from(self, link: Link) -> bool:
         return not self.draining or (link.peer_draining and link.peer < self._broker_id)
 
-    def _acknowledged(self, link: Link, number: int, now: float) -> None:
+    def _acknowledged(self, link: Link, number: int, retained: int, now: float) -> None:
         if number > link.tail.last:
             self._refuse(link, "sequence", f"{number} was never sent", now)
             return
         tethers = Role.TETHER in link.roles
-        for message in link.tail.acknowledge(number):
+        if number > link.taken:
+            if tethers:
+                for message in link.tail.between(link.taken, number):
+                    self._received(link.peer, message)
+            link.taken = number
+        for message in link.tail.acknowledge(number - retained):
             self._count(link, message, -1)
             if tethers:
                 self._taken(link.peer, message)
@@ -509,7 +565,8 @@ class LinkTable:
     def _acknowledge(self, link: Link) -> None:
         if link.unacknowledged:
             link.unacknowledged = 0
-            self._emit(Send(link.peer, link.connection, Acknowledge(link.received)))
+            acknowledge = Acknowledge(link.received, link.retains())
+            self._emit(Send(link.peer, link.connection, acknowledge))
 
     # Heartbeat -----------------------------------------------------------------------------
 

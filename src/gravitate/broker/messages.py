@@ -17,6 +17,7 @@ import msgspec
 
 from gravitate.broker.guest_messages import (
     Deliveries,
+    Deposit,
     FromOrigin,
     GuestCut,
     GuestMessage,
@@ -168,9 +169,14 @@ class OfAttachment(OfPublisher, frozen=True):
 
 class TetherAttach(OfAttachment, frozen=True, tag="tether"):
     """Publisher `publisher`, a client of the sender, is to be attached to the receiver with its
-    `advertisements` (by key). The sender will hand over what it publishes once that is settled."""
+    `advertisements` (by key). The sender will hand over what it publishes once that is settled.
+
+    `way` are the brokers on the way from the receiver to where the publisher was, `lost` the one
+    where it was if that cannot be reached: it is not waited for then."""
 
     advertisements: dict[str, Filter]
+    way: tuple[str, ...] = ()
+    lost: str = ""
 
 
 class TetherAdvertise(OfPublisher, frozen=True, tag="tetheradv"):
@@ -219,10 +225,11 @@ class TetherRedirect(OfAttachment, frozen=True, tag="tetherto"):
 
 class TetherClosed(OfAttachment, frozen=True, tag="tetherclosed"):
     """The publisher is no longer attached to the sender; `reason` is one that sessions are closed
-    with, `target` where it is expected if it was told to move."""
+    with, `target` where it is expected if it was told to move, along `path`."""
 
     reason: str
     target: str = ""
+    path: tuple[str, ...] = ()
 
 
 class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
@@ -256,6 +263,7 @@ Control = (
     | FromTether
     | ToTether
     | GuestMessage
+    | Deposit
     | FromOrigin
     | ToOrigin
 )
@@ -277,7 +285,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """First frame in both directions on every connection.
 
     `remembers` is the incarnation of the receiver that the sender last talked to (0: none), and
-    `received` the last number it has from it in numbering `received_series`. Both sides resume when
+    `received` the last number it has from it in numbering `received_series`, the last `retained` of
+    which are still to be kept. Both sides resume when
     both remember and count alike, unless one has forgotten what it had to say: it starts `anew`."""
 
     network: str
@@ -285,6 +294,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     incarnation: int
     remembers: int
     received: int
+    retained: int = 0
     version: int = PROTOCOL_VERSION
     series: int = 1
     """The numbering of what the sender has sent; a reset begins the next."""
@@ -293,17 +303,21 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class Data(msgspec.Struct, frozen=True, tag="data"):
-    """Messages numbered from `sequence`; everything up to `acknowledged` has been received."""
+    """Messages numbered from `sequence`; everything up to `acknowledged` has been received, and
+    need not be kept, but for the last `retained` of it."""
 
     sequence: int
     acknowledged: int
     messages: list[Message]
+    retained: int = 0
 
 
 class Acknowledge(msgspec.Struct, frozen=True, tag="ack"):
-    """Everything up to `acknowledged` has been received."""
+    """Everything up to `acknowledged` has been received, and need not be kept, but for the last
+    `retained` of it."""
 
     acknowledged: int
+    retained: int = 0
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):

@@ -51,9 +51,9 @@ class Observer:
     def on_subscriber_moved(
         self, broker: str, session: str, source: str, since: float, now: float
     ) -> None:
-        """A subscriber has moved: its session at `broker`, opened and subscribed just now, goes on
-        where the one left off that was at `source` when the move began, `since`. That one ends
-        without delivering anything more."""
+        """A client has come to `broker` as a subscriber: its session there, opened and subscribed
+        just now, goes on where the one left off that was at `source` when the move began, `since`.
+        That one ends without delivering anything more."""
 
     def on_subscribed(
         self, broker: str, session: str, subscription: str, filter: Filter, now: float

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gravitate.broker.guest_messages import Deliveries, GuestCut, GuestWants, TakeGuest
+from gravitate.broker.guest_messages import (
+    Deliveries,
+    Entrusted,
+    GuestAnswer,
+    GuestCut,
+    GuestWants,
+    Reminder,
+    TakeGuest,
+)
 from gravitate.broker.messages import (
     Advertise,
     Congested,
@@ -90,11 +98,14 @@ def weight_bytes(message: Message) -> int:
             return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
         case Subscribe() | Advertise() | TetherAdvertise():
             return _MESSAGE_BYTES + _filter_bytes(message.filter)
-        case TakeGuest() | GuestWants():
+        case TakeGuest() | GuestWants() | Entrusted() | Reminder():
             return sum(_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.subscriptions)
         case TetherAttach():
             filters = message.advertisements.values()
             return sum(_MESSAGE_BYTES + _filter_bytes(filter) for filter in filters)
+        case GuestAnswer():
+            weights = [_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.wanted]
+            return _MESSAGE_BYTES + sum(weights)
         case Congested():
             return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
         case MechanismMessage():

@@ -21,6 +21,7 @@ from gravitate.broker.chores import Chores
 from gravitate.broker.context import Context
 from gravitate.broker.dispatch import Dispatch
 from gravitate.broker.effects import AdvertisementSettled, Attached, HoldReading, SetTimer
+from gravitate.broker.handovers import Handovers
 from gravitate.broker.inputs import ClientPublished
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.strategy import Router
@@ -40,11 +41,17 @@ def advertisement_id(publisher: str, incarnation: int, key: str) -> str:
 
 class Publishers:
     def __init__(
-        self, context: Context, router: Router, dispatch: Dispatch, chores: Chores
+        self,
+        context: Context,
+        router: Router,
+        dispatch: Dispatch,
+        handovers: Handovers,
+        chores: Chores,
     ) -> None:
         self._context = context
         self._router = router
         self._dispatch = dispatch
+        self._handovers = handovers
         self._chores = chores
         self.departing: dict[str, Publisher] = {}
         """Publishers on their way to another broker, by their ids."""
@@ -143,8 +150,7 @@ class Publishers:
         self.release(publisher)
         key = advertisement.removeprefix(self._id(publisher, ""))
         publisher.advertisements.take(key)
-        publisher.unsettled_advertisements.discard(key)
-        publisher.unanswered_advertisements.discard(key)
+        self._expect_no_answer(publisher, key)
         publisher.departed = True
         if publisher.advertisements:
             return
@@ -170,12 +176,14 @@ class Publishers:
 
         def partly(open: Open) -> None:
             if publisher.live:
+                publisher.open[key] = open
                 self._answered(publisher, key)
 
         def settled() -> None:
             if not publisher.live:
                 return
             publisher.unsettled_advertisements.discard(key)
+            publisher.open.pop(key, None)
             self._answered(publisher, key)
             if key.startswith(CLIENTS_OWN):
                 name = key.removeprefix(CLIENTS_OWN)
@@ -198,8 +206,12 @@ class Publishers:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss
         nothing: what is published follows the links on which it has not settled."""
         publisher.unanswered_advertisements.discard(key)
-        if not publisher.unanswered_advertisements and publisher.arriving is None:
+        if publisher.unanswered_advertisements:
+            return
+        if publisher.arriving is None:
             self.release(publisher)
+        elif publisher.may_arrive():
+            self._arrived(publisher)
 
     def withdraw(self, publisher: Publisher, key: str) -> None:
         """End an advertisement; what waits was published under it and goes before it ends."""
@@ -208,14 +220,18 @@ class Publishers:
 
     def _unadvertise(self, publisher: Publisher, key: str) -> None:
         if publisher.advertisements.take(key) is not None:
-            publisher.unsettled_advertisements.discard(key)
-            publisher.unanswered_advertisements.discard(key)
+            self._expect_no_answer(publisher, key)
             publisher.advertisement_ended()
             id = self._id(publisher, key)
             if self._owners.get(id) is publisher:
                 del self._owners[id]
                 publisher.unsettled_ends += 1
                 self._router.unadvertise(id, partial(self._ended, publisher))
+
+    def _expect_no_answer(self, publisher: Publisher, key: str) -> None:
+        publisher.unsettled_advertisements.discard(key)
+        publisher.unanswered_advertisements.discard(key)
+        publisher.open.pop(key, None)
 
     def _ended(self, publisher: Publisher) -> None:
         publisher.unsettled_ends -= 1
@@ -259,7 +275,7 @@ class Publishers:
         for key in ended:
             self._unadvertise(publisher, key)
         if not publisher.unanswered_advertisements and not publisher.held:
-            self._dispatch.route(batch, None)
+            self._route(publisher, batch)
             return
         if not publisher.held:
             at = context.now + context.options.hold_s_max
@@ -273,8 +289,14 @@ class Publishers:
         while publisher.held:
             batch = publisher.held.popleft()
             publisher.unpublished.take(batch.bodies)
-            self._dispatch.route(batch, None)
+            self._route(publisher, batch)
         self.update_reading(publisher)
+
+    def _route(self, publisher: Publisher, batch: Batch) -> None:
+        if publisher.marks:
+            self._handovers.route(batch, publisher.marks.popleft())
+        else:
+            self._dispatch.route(batch, None)
 
     def update_reading(self, publisher: Publisher) -> None:
         """Hold the client, or let it go on, if that has changed."""

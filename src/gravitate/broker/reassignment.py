@@ -203,13 +203,12 @@ class Reassignments:
         self._enter(reassignment, State.PREPARING)
         move, session = reassignment.move, reassignment.session
         session.remembers_all = True
-        origin, number = "", 0
+        origin, number, version = "", 0, 0
         if isinstance(session, TetheredSubscriber):
-            origin, number = session.key
+            (origin, number), version = session.key, session.version
         wanted = self._subscriptions.wanted(session)
-        request = TakeGuest(
-            move.id, move.path, session.id, session.incarnation, wanted, LEASE_S, origin, number
-        )
+        about = (session.id, session.incarnation, wanted)
+        request = TakeGuest(move.id, move.path, *about, LEASE_S, origin, number, version)
         self._paths.pass_on(move.path[1], request)
 
     # On the way ----------------------------------------------------------------------------
@@ -339,7 +338,8 @@ class Reassignments:
         reassignment = self._of(session)
         if reassignment is not None and reassignment.state is State.LEAVING:
             self._end(reassignment, MoveOutcome.ROLLED_BACK, f"too much waits for {session.id!r}")
-            self._leave(session)
+            if not isinstance(session, TetheredSubscriber):
+                self._leave(session)
 
     def lost(self, peer: str) -> None:
         """The link to `peer` has forgotten what was under way on it."""

@@ -191,7 +191,7 @@ class Relocations:
         target = relocation.move.target
         if isinstance(publisher, Tethered):
             self._enter(relocation, State.LEAVING)
-            self._tethered.depart(publisher, target)
+            self._tethered.depart(publisher, relocation.move.path)
         elif isinstance(publisher, Session) and publisher.subscribes():
             reason = f"{publisher.id!r} subscribed meanwhile"
             self._end(relocation, MoveOutcome.ROLLED_BACK, reason)

@@ -23,9 +23,11 @@ from gravitate.broker.advertisements import Advertisements
 from gravitate.broker.effects import PingBrokers, ToClient, ToPublisher
 from gravitate.broker.inputs import ClientConnected, ClientPublished
 from gravitate.broker.kept import Kept, Seen
+from gravitate.broker.link import Mark
 from gravitate.broker.lives import Life, Lives, size_bytes
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.settlement import NOWHERE, Open
 from gravitate.broker.tail import Tail
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
@@ -98,6 +100,8 @@ class Publisher:
         self.unsettled_advertisements: set[str] = set()
         self.unanswered_advertisements: set[str] = set()
         """Those of them that have not even settled wherever somebody can be reached."""
+        self.open: dict[str, Open] = {}
+        """Where others of them have not settled."""
         self.unsettled_ends = 0
         """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
@@ -108,6 +112,12 @@ class Publisher:
         """Of what is held, or arriving."""
         self.departed = False
         """The publisher has attached itself elsewhere; nothing more is taken from it."""
+        self.way: Open = NOWHERE
+        """While it arrives: brokers between here and where it was."""
+        self.lost = ""
+        """The one where it was, if that cannot be reached."""
+        self.marks: deque[Mark] = deque()
+        """What has brought the publications that were handed over and are not routed yet."""
         self.persisting = 0
         """Batches that are being brought to stable storage."""
         self.reading_held = False
@@ -159,6 +169,12 @@ class Publisher:
         filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
         wide = f"{FOR_CLIENT}{prefix}/#"
         return {wide: filter}, [name for name in known if name != wide]
+
+    def may_arrive(self) -> bool:
+        """Whether everything that it has published elsewhere and is not lost is ahead, though some
+        brokers cannot be reached: none of them is on the way."""
+        away = NOWHERE.union(*self.open.values())
+        return bool(self.way) and (away & self.way) <= {self.lost}
 
     def is_withdrawn(self) -> bool:
         """Whether nothing that it has advertised is advertised any more, anywhere."""
@@ -239,6 +255,8 @@ class Session(Publisher):
         self.kept = self._queue()
         """What is held."""
         self.holding = False
+        self.missing: Open = NOWHERE
+        """While it holds: only what has passed one of these brokers, if there are any."""
         self.is_renewed = False
         """It holds for a client that has connected and has not said yet that it has arrived."""
 
@@ -438,15 +456,30 @@ class Session(Publisher):
         """The client has been given all that another session of its gave it."""
         self._seen, self.seen_bytes = OrderedDict(former._seen), former.seen_bytes
 
-    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = ()) -> None:
-        """The client has had everything up to `seen` elsewhere, but for the backlog."""
+    def matched_by(self, version: int) -> None:
+        """What is kept counts as matched by what the client wanted then."""
+
+    def discard(self) -> None:
+        """What is kept is for nobody any more."""
+        self.kept.take_all()
+
+    def owed_events(self) -> int:
+        """How many events wait for the client, or are kept for it."""
+        return self.waiting.measure.events + self.kept.measure.events
+
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = (), version: int = 0) -> None:
+        """The client has had everything up to `seen` elsewhere, but for the backlog, which was
+        matched by what it wanted as of `version`."""
         assert self.holding
         self.kept.cut(seen, backlog)
         for id, incarnation, last in seen:
-            publisher = (id, incarnation)
-            if publisher not in self._seen:
-                self.seen_bytes += size_bytes(publisher)
-            self._seen[publisher] = max(last, self._seen.get(publisher, 0))
+            self.note_seen((id, incarnation), last)
+
+    def note_seen(self, publisher: Life, last: int) -> None:
+        """The client has been given, or will be, what a publisher published up to here."""
+        if publisher not in self._seen:
+            self.seen_bytes += size_bytes(publisher)
+        self._seen[publisher] = max(last, self._seen.get(publisher, 0))
 
     def _queue(self) -> Kept:
         options = self._options

@@ -123,6 +123,11 @@ class SubscriberMoves:
     def link_up(self, peer: str) -> None:
         self.tethers.link_up(peer)
 
+    def link_down(self, peer: str) -> None:
+        """A link has been down for a while, and is not forgotten."""
+        self.tethered.down(peer)
+        self.tethers.link_lost(peer)
+
     def link_reset(self, peer: str) -> None:
         """A link starts anew."""
         self.tethered.lost(peer)
@@ -135,6 +140,7 @@ class SubscriberMoves:
 
     def close_overloaded(self, session: Session) -> None:
         """End a session that fell too far behind, connected or not."""
+        self._dispatch.events_overflowed += session.owed_events()
         if not self._clients.close_overloaded(session):
             self.reassignments.overloaded(session)
             self.tethered.overloaded(session)

@@ -23,8 +23,10 @@ class SubscriberTether:
     """One client of this broker as a subscriber."""
 
     __slots__ = (
-        "attachment", "destination", "former", "move", "next_path", "number", "path", "place",
-        "recall", "recalled_at", "session", "state", "stream", "unsettled", "wanted",
+        "asked", "attachment", "destination", "far_stream", "former", "former_path", "made",
+        "move", "next_path", "number", "path", "place", "recall", "served", "session",
+        "settled_but_for_missing", "state", "stream",
+        "unsettled", "version", "wanted",
     )  # fmt: skip
 
     def __init__(self, session: Session, here: str, number: int, wanted: Sequence[Wanted]) -> None:
@@ -37,6 +39,9 @@ class SubscriberTether:
         self.stream = (here, 0)
         """The place, and its attachment there, that what is for the client is taken from: the last
         one that it was attached to, also while it is recalled from there."""
+        self.far_stream: tuple[str, int] | None = None
+        """The same of a place that could not be asked when it was recalled from there: if that is
+        there after all, what it has had from behind it is still to come."""
         self.former = ""
         """Where it goes back to when that does not succeed."""
         self.destination = ""
@@ -45,32 +50,30 @@ class SubscriberTether:
         """Along the tree, from this broker to the one that has last served it."""
         self.next_path: tuple[str, ...] = (here,)
         """The same for the one that is about to."""
+        self.former_path: tuple[str, ...] = ()
+        """The same for the one before, until the last one has served it for certain."""
         self.move = ""
         """The one that it is attached for; empty: it goes back."""
         self.recall = ""
-        """The move by which it comes home."""
-        self.recalled_at = 0.0
+        """The move by which it comes home, until nothing of it is missing."""
+        self.asked = 0
+        """How often the place that served it was asked for what it has."""
         self.wanted = {one.name: one for one in wanted}
+        self.version = 0
+        """How often that has changed."""
+        self.made: dict[str, int] = dict.fromkeys(self.wanted, 0)
+        """As of when each of these is wanted."""
+        self.served = 0
+        """As of when the place that serves it is known to know what it wants."""
         self.unsettled: set[str] = set(session.unsettled_subscriptions)
         """Names of subscriptions that the client has not been told to have settled."""
+        self.settled_but_for_missing: set[str] = set()
+        """Those of them that have, but for what is missing of a place that could not be asked."""
+
+    def wanted_since(self, version: int) -> list[Wanted]:
+        """What the client wants, and has wanted as of a version."""
+        return [one for name, one in self.wanted.items() if self.made[name] <= version]
 
     def places(self) -> set[str]:
         """Brokers that it is served by, goes to, or may go back to."""
         return {self.place, self.former, self.destination}
-
-
-def joined(path: Sequence[str], onward: Sequence[str]) -> tuple[str, ...]:
-    """The way along a tree from the first broker of `path` to the last of `onward`, which begins
-    where `path` ends.
-
-    >>> joined(("a", "b", "c"), ("c", "b", "d"))
-    ('a', 'b', 'd')
-    """
-    assert path[-1] == onward[0], f"{onward} does not begin where {path} ends"
-    way = list(path)
-    for broker in onward[1:]:
-        if len(way) > 1 and way[-2] == broker:
-            way.pop()
-        else:
-            way.append(broker)
-    return tuple(way)

@@ -13,8 +13,11 @@ origin follows a move as a client would:
 
 RECALLING takes the subscriber home without anybody's leave: it subscribes here as a guest, and when
 that has settled asks the broker that served it, along the tree, for what it had and what is left to
-deliver; only then does the client go on. It asks again until it has an answer, or has waited long
-enough: a broker that does not answer for so long has been restarted, or everything between is down.
+deliver; only then does the client go on. It asks again until it has an answer: of that broker, or
+of its neighbour if it cannot be reached (`guests`).
+
+What the client wants is counted, and what is handed over tells as of when it was matched: what it
+has unsubscribed from since then is left out.
 
 Invariants: the client is served by one place at a time, and what that place has handed over comes
 before what the next one does; what the client subscribes to is known here, so that whoever serves
@@ -46,19 +49,21 @@ from gravitate.broker.guest_messages import (
     Wanted,
 )
 from gravitate.broker.guests import Guest
+from gravitate.broker.kept import Backlog
+from gravitate.broker.salvage import wanted_of
 from gravitate.broker.sessions import Session
-from gravitate.broker.subscriber_tether import State, SubscriberTether, joined
+from gravitate.broker.subscriber_tether import State, SubscriberTether
 from gravitate.broker.subscriptions import Subscriptions
+from gravitate.broker.tether import onward
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered_subscribers import TetheredSubscriber, TetheredSubscribers
-from gravitate.errors import PeerError
-from gravitate.model.events import Batch
 
 ARRIVE_S_MAX: Final = 10.0
 """How long attaching a subscriber elsewhere may take; less than its former place waits."""
-RECALL_AGAIN_S: Final = 2.0
-RECALL_S_MAX: Final = 30.0
-"""How often, and how long, a place is asked for what it has."""
+RECALL_AGAIN_S: Final = 1.0
+RECALL_AGAIN_S_MAX: Final = 32.0
+"""After how long a place is asked again for what it has, doubling between the bounds. It is asked
+anew besides whenever more can be reached."""
 
 
 class SubscriberTethers:
@@ -82,9 +87,11 @@ class SubscriberTethers:
         self._unsaid: dict[int, SubscriberTether] = {}
         """Tethers of which another broker is to be told what their clients want."""
         self.close_session: Callable[[str, str], None] = lambda id, reason: None
-        tethered.deliver_here = self._deliver_here
+        tethered.deliver_here = self.deliver
         tethered.tell_here = self.handle
         tethered.guests.on_complete = self._complete
+        tethered.guests.on_finished = self._finished
+        tethered.guests.on_lost = self._lost
 
     def __iter__(self) -> Iterator[SubscriberTether]:
         return iter(self._by_number.values())
@@ -104,12 +111,20 @@ class SubscriberTethers:
         return self._tethered.adopt(session, number)
 
     def subscribe(self, tether: SubscriberTether, wanted: Wanted) -> None:
+        tether.version += 1
+        tether.settled_but_for_missing.discard(wanted.name)
+        if tether.wanted.get(wanted.name, wanted).filter != wanted.filter:
+            tether.made[wanted.name] = tether.version
+        tether.made.setdefault(wanted.name, tether.version)
         tether.wanted[wanted.name] = wanted
         tether.unsettled.add(wanted.name)
         self._say_wants(tether)
 
     def unsubscribe(self, tether: SubscriberTether, name: str) -> None:
         if tether.wanted.pop(name, None) is not None:
+            tether.version += 1
+            tether.settled_but_for_missing.discard(name)
+            del tether.made[name]
             tether.unsettled.discard(name)
             self._say_wants(tether)
 
@@ -129,16 +144,18 @@ class SubscriberTethers:
 
     def deliver(self, peer: str, message: Deliveries) -> None:
         """The broker that serves a client hands over what is for it."""
-        for batch in message.batches:
-            self._deliver(peer, message.number, message.attachment, batch, message.qos)
-
-    def _deliver_here(self, number: int, attachment: int, batch: Batch, qos: int) -> None:
-        self._deliver(self._context.broker_id, number, attachment, batch, qos)
-
-    def _deliver(self, peer: str, number: int, attachment: int, batch: Batch, qos: int) -> None:
-        tether = self._by_number.get(number)
-        if tether is not None and tether.stream == (peer, attachment):
-            self._dispatch.deliver(tether.session, batch, qos)
+        tether = self._by_number.get(message.number)
+        if tether is None or (peer, message.attachment) not in (tether.stream, tether.far_stream):
+            return
+        tether.served = max(tether.served, message.version)
+        if not tether.recall:
+            tether.former_path = ()
+        batches: Backlog = tuple((batch, message.qos) for batch in message.batches)
+        if message.version < tether.version:
+            wanted = tether.wanted_since(message.version)
+            batches = wanted_of(message.batches, wanted, tether.session.id)
+        for batch, qos in batches:
+            self._dispatch.deliver(tether.session, batch, min(qos, message.qos))
 
     # What the broker that serves it says ---------------------------------------------------
 
@@ -164,16 +181,25 @@ class SubscriberTethers:
                 if tether.state is State.ATTACHING:
                     self._attached(tether)
             case GuestSettled():
-                self._settled(tether, message.name)
+                self._settled(tether, message)
             case GuestRedirect():
                 self._redirected(tether, message.target)
             case GuestClosed():
                 self._closed(tether, message)
 
-    def _settled(self, tether: SubscriberTether, name: str) -> None:
-        if name in tether.unsettled:
-            tether.unsettled.discard(name)
-            tether.session.say(SubscriptionSettled(tether.session.id, name))
+    def _settled(self, tether: SubscriberTether, message: GuestSettled) -> None:
+        tether.served = max(tether.served, message.version)
+        tether.former_path = ()
+        if message.name in tether.unsettled and tether.made[message.name] <= message.version:
+            if tether.recall:
+                # What comes from behind the former place is not complete for it yet.
+                tether.settled_but_for_missing.add(message.name)
+            else:
+                self._say_settled(tether, message.name)
+
+    def _say_settled(self, tether: SubscriberTether, name: str) -> None:
+        tether.unsettled.discard(name)
+        tether.session.say(SubscriptionSettled(tether.session.id, name))
 
     def _redirected(self, tether: SubscriberTether, target: str) -> None:
         if target == tether.place:
@@ -197,12 +223,7 @@ class SubscriberTethers:
         if tether.state is State.ATTACHING:
             self._go_back(tether)
         elif message.reason == MOVED and tether.state is State.PAUSED:
-            if not message.path or (message.path[0], message.path[-1]) != (
-                tether.place,
-                message.target,
-            ):
-                raise PeerError("wrong-path", f"from {tether.place} along {message.path}")
-            tether.next_path = joined(tether.path, message.path)
+            tether.next_path = onward(tether.path, message.path, message.target)
             self._attach(tether, message.target, tether.place, message.move)
         else:
             self._recall(tether)
@@ -222,7 +243,10 @@ class SubscriberTethers:
 
     def _attached(self, tether: SubscriberTether) -> None:
         left, tether.former = tether.former, ""
+        is_elsewhere = tether.place != self._context.broker_id
+        tether.former_path = tether.path if is_elsewhere and tether.move else ()
         tether.path = tether.next_path
+        tether.far_stream = tether.stream if tether.recall else None
         tether.stream = (tether.place, tether.attachment)
         tether.state = State.ATTACHED
         self._say_wants(tether)
@@ -252,7 +276,7 @@ class SubscriberTethers:
         tether.place, tether.former, tether.destination = here, "", ""
         tether.attachment += 1
         tether.recall = f"home:{here}:{tether.number}:{tether.attachment}"
-        tether.recalled_at = self._context.now
+        tether.asked = 0
         request = TakeGuest(
             tether.recall,
             tuple(reversed(tether.path)),
@@ -262,38 +286,72 @@ class SubscriberTethers:
             0.0,
             here,
             tether.number,
+            tether.version,
         )
         self._ask_again_later(tether)
-        self._tethered.guests.take(request, is_recall=True)
+        has_served = not tether.former_path
+        self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
         for peer in sorted(left):
             self._links.review(peer)
 
     def _ask_again_later(self, tether: SubscriberTether) -> None:
-        at = self._context.now + RECALL_AGAIN_S
-        self._context.emit(SetTimer(f"guest:recall:{tether.number}", at))
+        delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
+        tether.asked += 1
+        self._context.emit(SetTimer(f"guest:recall:{tether.number}", self._context.now + delay_s))
 
     def ask_again(self, number: str) -> None:
         """The broker that a subscriber is recalled from has not answered yet."""
         tether = self._by_number.get(int(number))
-        if tether is None or tether.state is not State.RECALLING:
+        if tether is None or not tether.recall:
             return
-        guests = self._tethered.guests
         self._ask_again_later(tether)
-        if self._context.now >= tether.recalled_at + RECALL_S_MAX:
-            guests.complete(tether.recall)
-        elif not guests.say_ready(tether.recall):
+        if not self._tethered.guests.say_ready(tether.recall):
             # It had more to keep than it may.
             tether.recall = ""
             self.close_session(tether.session.id, OVERLOADED)
 
     def _complete(self, guest: Guest) -> None:
         """A guest knows what its subscriber has had; one that comes home is served now."""
-        tether = self._by_number.get(guest.request.number)
-        move, here = guest.request.move, self._context.broker_id
-        if tether is not None and guest.request.origin == here and tether.recall == move:
-            tether.move, tether.recall, tether.next_path = move, "", (here,)
+        tether = self._recalled(guest)
+        if tether is not None and tether.state is State.RECALLING:
+            tether.move, tether.next_path = guest.request.move, (self._context.broker_id,)
+            if not guest.missing:
+                tether.recall = ""
             tether.state = State.ATTACHING
             self._say_attach(tether)
+
+    def _finished(self, guest: Guest) -> None:
+        """Nothing is missing any more of a subscriber that has come home."""
+        tether = self._recalled(guest)
+        if tether is not None:
+            tether.recall, tether.far_stream = "", None
+            settled, tether.settled_but_for_missing = tether.settled_but_for_missing, set()
+            for name in sorted(settled & tether.unsettled):
+                self._say_settled(tether, name)
+
+    def _lost(self, guest: Guest) -> None:
+        """Where a subscriber was served last nothing is known of it. If it has not come to be
+        served there, the place before has kept all of it."""
+        tether = self._recalled(guest)
+        if tether is not None and tether.former_path:
+            tether.path = tether.next_path = tether.former_path
+            tether.former_path = ()
+            if len(tether.path) > 1:
+                self._tethered.guests.ask_elsewhere(guest, tuple(reversed(tether.path)))
+            else:
+                self._tethered.guests.drop(tether.recall)
+                tether.recall = ""
+                self._attach(tether, self._context.broker_id, "", "")
+        elif tether is not None:
+            self.close_session(tether.session.id, OVERLOADED)
+
+    def _recalled(self, guest: Guest) -> SubscriberTether | None:
+        """Whose the guest is, if it comes home."""
+        tether = self._by_number.get(guest.request.number)
+        is_here = guest.request.origin == self._context.broker_id
+        if tether is None or not is_here or tether.recall != guest.request.move:
+            return None
+        return tether
 
     # What is said --------------------------------------------------------------------------
 
@@ -366,4 +424,5 @@ class SubscriberTethers:
 
 
 def _wants(tether: SubscriberTether) -> GuestWants:
-    return GuestWants(tether.number, tether.attachment, tuple(tether.wanted.values()))
+    wanted = tuple(tether.wanted.values())
+    return GuestWants(tether.number, tether.attachment, wanted, tether.version)

@@ -35,11 +35,12 @@ class Subscriptions:
         """Told before a session subscribes to something else than before."""
         self.on_settled: Callable[[Session], None] = lambda session: None
         """Told when everything that a session subscribes to has settled."""
-        self.on_partly_settled: Callable[[Session, str, Open], None] = lambda *about: None
-        """Told where alone a subscription has not settled."""
+        self.on_partly_settled: Callable[[Session, str], None] = lambda session, name: None
+        """Told of a subscription that has settled wherever somebody can be reached."""
 
-    def subscribe(self, session: Session, wanted: Wanted) -> None:
-        """Subscribe under a name, whatever that meant before."""
+    def subscribe(self, session: Session, wanted: Wanted, is_renewed: bool = False) -> None:
+        """Subscribe under a name, whatever that meant before; `is_renewed`: as this broker had
+        subscribed before it lost its memory."""
         name, context = wanted.name, self._context
         former = session.subscriptions.get(name)
         session.unconfirmed.discard(name)
@@ -82,11 +83,10 @@ class Subscriptions:
         def partly(open: Open) -> None:
             now = subscription.session
             if now.subscriptions.get(name) is subscription:
-                self.on_partly_settled(now, name, open)
+                self.on_partly_settled(now, name)
 
-        self._router.subscribe(
-            subscription.id, subscription.filter, subscription.destination, settled, partly
-        )
+        about = (subscription.id, subscription.filter, subscription.destination)
+        self._router.subscribe(*about, settled, partly, is_renewed)
         if former is not None and former is not subscription:
             self._end(former)
 
@@ -114,6 +114,11 @@ class Subscriptions:
             elif one.name not in session.unsettled_subscriptions:
                 # Whoever asks may not have heard of it.
                 session.say(SubscriptionSettled(session.id, one.name))
+
+    def serve(self, session: Session) -> None:
+        """What comes for a session has no holes, whatever has not settled."""
+        for subscription in session.subscriptions.values():
+            self._router.serve(subscription.id)
 
     def end_all(self, session: Session) -> None:
         """Nothing more goes to the session; its subscriptions end one after the other."""
@@ -153,7 +158,8 @@ class Subscriptions:
                 observer.on_subscribed(here, session.id, one.id, one.filter, context.now)
                 if one.name not in session.unsettled_subscriptions:
                     observer.on_settled(here, session.id, one.id, context.now)
-            observer.on_subscriber_moved(here, session.id, source, since, context.now)
+            if state == "opened":
+                observer.on_subscriber_moved(here, session.id, source, since, context.now)
 
     def wanted(self, session: Session) -> tuple[Wanted, ...]:
         """What a session subscribes to, as its client asked for it."""

@@ -46,6 +46,16 @@ class Tail(Generic[T]):
             released.append(items.popleft()[1])
         return released
 
+    def between(self, above: int, number: int) -> list[T]:
+        """The items that end above one number and not above another, in order."""
+        items: list[T] = []
+        for last, item in self._items:
+            if last > number:
+                break
+            if last > above:
+                items.append(item)
+        return items
+
     def retain(self, is_kept: Callable[[T], bool]) -> None:
         """Forget items; those that stay stand for the numbers of what was forgotten before them."""
         self._items = deque(item for item in self._items if is_kept(item[1]))

@@ -16,6 +16,7 @@ import msgspec
 from gravitate.broker.measure import Measure
 from gravitate.broker.messages import TetherAdvertise, TetherDetach, TetherUnadvertise
 from gravitate.broker.sessions import Session
+from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -35,8 +36,8 @@ class Tether:
 
     __slots__ = (
         "advertised", "attachment", "broker", "destination", "former", "heard", "held",
-        "incarnation", "kept", "number", "publisher", "sent", "session", "state", "unheard",
-        "unsent",
+        "incarnation", "kept", "next_path", "number", "path", "publisher", "sent", "session",
+        "state", "unheard", "unsent",
     )  # fmt: skip
 
     def __init__(self, session: Session, broker: str, number: int) -> None:
@@ -53,6 +54,10 @@ class Tether:
         """Where it goes back to when that does not succeed."""
         self.destination = ""
         """Where it has been told to go."""
+        self.path: tuple[str, ...] = (broker,)
+        """Along the tree, from this broker to where it was last attached."""
+        self.next_path: tuple[str, ...] = (broker,)
+        """The same for where it is being attached."""
         self.advertised: dict[str, Filter] = dict(session.advertisements)
         """By key, as of the last command that was taken."""
         self.heard: set[str] = set()
@@ -136,3 +141,21 @@ def _apply(advertised: dict[str, Filter], command: Command) -> None:
         advertised[command.key] = command.filter
     elif isinstance(command, TetherUnadvertise):
         advertised.pop(command.key, None)
+
+
+def onward(path: tuple[str, ...], move: tuple[str, ...], target: str) -> tuple[str, ...]:
+    """The way along the tree from the first broker of `path` to `target`, where a move has led that
+    begins where `path` ends.
+
+    >>> onward(("a", "b", "c"), ("c", "b", "d"), "d")
+    ('a', 'b', 'd')
+    """
+    if not move or (move[0], move[-1]) != (path[-1], target):
+        raise PeerError("wrong-path", f"from {path[-1]} along {move}")
+    way = list(path)
+    for broker in move[1:]:
+        if len(way) > 1 and way[-2] == broker:
+            way.pop()
+        else:
+            way.append(broker)
+    return tuple(way)

@@ -4,7 +4,8 @@ when none is.
 Both ends know of a tether before it is made: the target was asked to expect it when the move was
 prepared. So both make the link, and one of them dials. Where the brokers are neighbours, their
 primary link serves. A link that nobody needs lingers a little, for what is still under way on it.
-A link that is down for long is given up, unless it is the primary one: then there is no other way.
+A link that is down for a while is given up, and the clients that were elsewhere come home; if it is
+the primary one it stays, for there is no other way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gravitate.broker.links import LinkTable
 
 LINGER_S: Final = 2.0
 """How long a link stays that no tether needs."""
-DOWN_S_MAX: Final = 3.0
+DOWN_S_MAX: Final = 2.0
 """How long a link may be down before its clients are taken home."""
 
 
@@ -62,10 +63,9 @@ class TetherLinks:
         """Let `peer` attach the client here that `move` is about."""
         if peer == self._context.broker_id:
             return
-        now = self._context.now
         self.want(peer)
-        self._expected[move] = (peer, now + for_s)
-        self._context.emit(SetTimer(f"tether:idle:{peer}", now + for_s))
+        self._expected[move] = (peer, self._context.now + for_s)
+        self.review(peer)
 
     def expect_no_more(self, move: str) -> None:
         """The move is over."""
@@ -74,24 +74,25 @@ class TetherLinks:
             self.review(peer)
 
     def review(self, peer: str) -> None:
-        """A tether that went to `peer` may have been the last."""
-        if self._has_role(peer) and not self.is_needed(peer):
-            at = self._context.now + LINGER_S
-            self._context.emit(SetTimer(f"tether:idle:{peer}", at))
+        """A tether that went to `peer` may have been the last: look again when none is expected any
+        more, or else in a little while."""
+        if self._has_role(peer) and not self._needed(peer):
+            waits = self._expected_until(peer) or [self._context.now + LINGER_S]
+            self._context.emit(SetTimer(f"tether:idle:{peer}", max(waits)))
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
         if not self._has_role(peer):
             return
-        if not self.is_needed(peer):
+        if self.is_needed(peer):
+            self.review(peer)
+        else:
             self._forget(peer)
-        elif waits := self._expected_until(peer):
-            self._context.emit(SetTimer(f"tether:idle:{peer}", max(waits)))
 
     def down(self, peer: str) -> None:
         """The connection is gone; it may come back."""
         now = self._context.now
-        if not self._has_role(peer) or self._links.is_neighbour(peer):
+        if not self._has_role(peer):
             return
         if not self.is_needed(peer):
             self._context.emit(SetTimer(f"tether:idle:{peer}", now))
@@ -103,15 +104,18 @@ class TetherLinks:
         self._down_at.pop(peer, None)
 
     def given_up(self, peer: str) -> bool:
-        """Whether a link has been down for too long. It is forgotten then, with what is under
-        way on it; whoever comes back starts anew."""
+        """Whether a link has been down for too long. One that is for tethers alone is forgotten
+        then, with what is under way on it; whoever comes back starts anew."""
         since = self._down_at.get(peer)
         if since is None:
             return False
         if self._context.now < since + DOWN_S_MAX:
             self._context.emit(SetTimer(f"tether:down:{peer}", since + DOWN_S_MAX))
             return False
-        self._forget(peer)
+        if self._links.is_neighbour(peer):
+            del self._down_at[peer]
+        else:
+            self._forget(peer)
         return True
 
     def _forget(self, peer: str) -> None:

@@ -32,6 +32,7 @@ from gravitate.broker.effects import (
     Redirect,
     ToPublisher,
 )
+from gravitate.broker.links import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages import (
     FromTether,
@@ -75,6 +76,8 @@ class Tethered(Publisher):
         )
         self.origin = origin
         self.number = number
+        self.path: tuple[str, ...] = ()
+        """Along which it was sent elsewhere."""
         self.follows = True
 
     def unadvertised(self, batch: Batch) -> list[str]:
@@ -93,11 +96,13 @@ class TetheredPublishers:
         context: Context,
         router: Router,
         publishers: Publishers,
+        links: LinkTable,
         tell: Callable[[str, ToTether], None],
     ) -> None:
         self._context = context
         self._router = router
         self._publishers = publishers
+        self._links = links
         self._tell = tell
         self._by_key: dict[Key, Tethered] = {}
         self._by_id: dict[str, dict[Key, Tethered]] = {}
@@ -153,6 +158,10 @@ class TetheredPublishers:
         """A batch that was handed over is published here."""
         publisher = self._by_key.get((origin, batch.publisher, batch.incarnation))
         if publisher is not None and not publisher.departed:
+            mark = self._links.mark()
+            if mark is not None and mark.peer == origin:
+                self._links.retain(mark)
+                publisher.marks.append(mark)
             plane = self._router.current_plane
             batch = msgspec.structs.replace(batch, tether=None, plane=plane)
             self._publishers.publish(publisher, batch)
@@ -171,6 +180,7 @@ class TetheredPublishers:
                 one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
         self._add(publisher)
+        publisher.way, publisher.lost = frozenset(message.way), message.lost
         self._publishers.bring_along(publisher, message.advertisements)
         for ended in former:
             self._publishers.unadvertise_all(ended)
@@ -193,11 +203,12 @@ class TetheredPublishers:
 
     # What becomes of them ------------------------------------------------------------------
 
-    def depart(self, publisher: Tethered, target: str) -> None:
-        """Send a publisher to `target`; its advertisements wait to be taken along."""
+    def depart(self, publisher: Tethered, path: tuple[str, ...]) -> None:
+        """Send a publisher along a path; its advertisements wait to be taken along."""
         self._remove(publisher)
         self._publishers.depart(publisher)
-        publisher.say(CloseSession(publisher.id, MOVED, target))
+        publisher.path = path
+        publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
 
     def taken_over(self, publisher: Publisher) -> None:
         """It is attached elsewhere; the other end may know."""
@@ -277,7 +288,7 @@ class TetheredPublishers:
             case Redirect():
                 message = TetherRedirect(*about, effect.target)
             case CloseSession():
-                message = TetherClosed(*about, effect.reason, effect.target)
+                message = TetherClosed(*about, effect.reason, effect.target, publisher.path)
         self._tell(publisher.origin, message)
 
 

@@ -8,14 +8,15 @@ whose origin is this broker is the same without a link.
 What is handed over is kept until the origin's end of the link has taken it. When the link is lost,
 the subscriber holds what comes; the origin subscribes at home and *recalls* it along the tree: it
 answers with what the client has had and what is left to deliver (the way of a guest, see there).
-One that nobody recalls has a lease.
+One that nobody recalls has a lease. What is kept for it is retained with the neighbours that it
+came from, and they are entrusted with what it wants (`deposits`): it is not lost with this broker.
 
 Owns these sessions. Does not know the origin's end, nor how a move is led.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Final
@@ -36,33 +37,38 @@ from gravitate.broker.effects import (
 )
 from gravitate.broker.guest_messages import (
     Deliveries,
+    Entrusted,
     FromOrigin,
     GuestAnswer,
     GuestAttach,
     GuestAttached,
     GuestClosed,
-    GuestCut,
     GuestDetach,
     GuestPaused,
     GuestRedirect,
     GuestSettled,
     GuestStep,
+    Reminder,
     TakeGuest,
     ToOrigin,
 )
 from gravitate.broker.guests import Guests
-from gravitate.broker.kept import Backlog, Seen, parts_of
+from gravitate.broker.kept import Backlog, Retained, Seen, Source
 from gravitate.broker.links import LinkTable
 from gravitate.broker.lives import Lives
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.parcels import divided
+from gravitate.broker.salvage import Salvage, wanted_of
 from gravitate.broker.sessions import Session
 from gravitate.broker.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
 LOST_S_MAX: Final = 40.0
 """How long a subscriber is kept whose origin cannot be reached; longer than a recall may take."""
+
+REMINDED_S_MAX: Final = 40.0
+"""How long one is kept that this broker was reminded of."""
 
 Key = tuple[str, int]
 """The origin, and its number for the subscriber."""
@@ -78,20 +84,29 @@ class TetheredSubscriber(Session):
         id: str,
         incarnation: int,
         options: BrokerOptions,
-        send: Callable[[TetheredSubscriber, Batch, int], bool],
+        send: Callable[[TetheredSubscriber, Batch, int, int], bool],
         say: Callable[[TetheredSubscriber, ToClient], None],
         lives: Lives,
         serial: int,
+        links: LinkTable,
+        retains: bool,
     ) -> None:
         super().__init__(id, incarnation, 0, False, options, _never, partial(say, self), lives)
+        self._links = links
+        self._retains = retains
         self.origin = origin
         self.number = number
         self.serial = serial
         self.follows = True
         self.indirect = True
         self._send = send
-        self.sent = self._queue()
+        self.kept: Retained = self._retained()
+        self.sent = self._retained()
         """Handed over and not taken."""
+        self.wants = 0
+        """As of when it is known what the client wants."""
+        self.version = 0
+        """The same of what is matched."""
         self.move = ""
         self.path: tuple[str, ...] = ()
         """Of the move that leads it elsewhere, to be told to the origin."""
@@ -110,15 +125,70 @@ class TetheredSubscriber(Session):
         return True
 
     def offer(self, batch: Batch, qos: int) -> bool:
-        batch = batch.compacted()
-        if self.holding:
-            return self.kept.add(batch, qos)
+        return self._take(batch.compacted(), qos, self._source(self.version))
+
+    def _source(self, version: int) -> Source:
+        """Of what comes now. What is with the client's own broker is for nobody else to keep."""
+        return Source(self._links.mark() if self._retains else None, version)
+
+    def _take(self, batch: Batch, qos: int, source: Source) -> bool:
+        if self.holding and self._is_kept(batch):
+            return self.kept.retain(batch, qos, source)
         for part in divided((batch,), self._options.frame_events_max):
-            if not self.sent.add(part, qos):
+            if not self.sent.retain(part, qos, source):
                 return False
-            if self._send(self, part, qos):
+            if self._send(self, part, qos, source.version):
                 self.taken(part)
         return True
+
+    def _is_kept(self, batch: Batch) -> bool:
+        return not self.missing or not self.missing.isdisjoint(batch.covered)
+
+    def released(self) -> list[tuple[Batch, int]]:
+        """Hold no longer, or only what is missing; what does not fit is returned."""
+        if not self.missing:
+            self.holding = self.remembers_all = False
+        left: list[tuple[Batch, int]] = []
+        for batch, qos, source in self.kept.take(
+            lambda batch: not (self.holding and self._is_kept(batch))
+        ):
+            if left or not self._take(batch, qos, source):
+                left.append((batch, qos))
+        return left
+
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = (), version: int = 0) -> None:
+        """Without anything seen, it is told by one that does not know what the client has had."""
+        source, backlog = self._source(version), list(backlog)
+        if seen:
+            self.kept.cut_from(seen, backlog, source)
+            told = [((id, incarnation), last) for id, incarnation, last in seen]
+        else:
+            self.kept.precede(backlog, source)
+            told = [((one.publisher, one.incarnation), one.counters[-1]) for one, _ in backlog]
+        for publisher, last in told:
+            self.note_seen(publisher, last)
+
+    def retain_no_more(self) -> None:
+        """Its origin is not to be reached: it is not for others to keep what is for it."""
+        for queue in (self.kept, self.sent):
+            for batch, qos, source in queue.take():
+                queue.retain(batch, qos, source._replace(mark=None))
+
+    def matched_by(self, version: int) -> None:
+        for batch, qos, source in self.kept.take():
+            self.kept.retain(batch, qos, source._replace(version=min(version, source.version)))
+
+    def discard(self) -> None:
+        for queue in (self.kept, self.sent):
+            queue.take()
+
+    def owed_events(self) -> int:
+        return self.kept.measure.events + self.sent.measure.events
+
+    def _retained(self) -> Retained:
+        options = self._options
+        events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
+        return Retained(events_max, bytes_max, self._links)
 
     def taken(self, batch: Batch) -> None:
         if self.sent.first() is batch:
@@ -153,9 +223,14 @@ class TetheredSubscribers:
         self._paths = paths
         self._serials = count(1)
         self._by_key: dict[Key, TetheredSubscriber] = {}
-        self.guests = Guests(context, dispatch, subscriptions, paths, self._make_guest)
-        self.deliver_here: Callable[[int, int, Batch, int], None]
-        """Takes what is for a client of this broker: its number, the attachment, a batch, QoS."""
+        self._salvage = Salvage(context.options, links, dispatch)
+        self.guests = Guests(
+            context, dispatch, subscriptions, paths, links, self._salvage, self._make_guest
+        )
+        self.deliver_here: Callable[[str, Deliveries], None]
+        """Takes what is for a client of this broker."""
+        self.on_served: Callable[[Entrusted], None] = lambda entrusted: None
+        """Told of what a subscriber of another broker's is served with, whenever that changes."""
         self.tell_here: Callable[[str, ToOrigin], None]
         """Takes what is told to this broker as an origin."""
         self.on_paused: Callable[[Session], None] = lambda session: None
@@ -194,13 +269,56 @@ class TetheredSubscribers:
         return subscriber
 
     def _make_guest(self, request: TakeGuest) -> Session:
-        return self._make(request.origin, request.number, request.subscriber, request.incarnation)
+        about = (request.origin, request.number, request.subscriber, request.incarnation)
+        guest = self._make(*about)
+        guest.version = guest.wants = request.version
+        return guest
 
     def _make(self, origin: str, number: int, id: str, incarnation: int) -> TetheredSubscriber:
         return TetheredSubscriber(
             origin, number, id, incarnation, self._context.options, self._send, self._say,
-            self._context.lives, next(self._serials),
+            self._context.lives, next(self._serials), self._links,
+            origin != self._context.broker_id,
         )  # fmt: skip
+
+    def entrusted(self) -> Iterator[Entrusted]:
+        """What is served here for clients of other brokers."""
+        for subscriber in self._by_key.values():
+            if subscriber.origin != self._context.broker_id:
+                yield self._served(subscriber)
+
+    def _served(self, subscriber: TetheredSubscriber) -> Entrusted:
+        about = (subscriber.number, subscriber.attachment, subscriber.origin)
+        wanted = self._subscriptions.wanted(subscriber)
+        return Entrusted(*about, subscriber.id, subscriber.incarnation, wanted, subscriber.wants)
+
+    def _tell_served(self, subscriber: TetheredSubscriber) -> None:
+        if subscriber.origin != self._context.broker_id:
+            self.on_served(self._served(subscriber))
+
+    def remind(self, reminder: Reminder) -> None:
+        """This broker has served a subscriber before it lost its memory: it keeps what comes until
+        somebody asks for it."""
+        key = (reminder.origin, reminder.number)
+        known = self._by_key.get(key)
+        if known is not None or reminder.origin == self._context.broker_id:
+            about = (reminder.number, reminder.attachment, reminder.origin)
+            self.on_served(Entrusted(*about) if known is None else self._served(known))
+            return
+        subscriber = self._make(*key, reminder.subscriber, reminder.incarnation)
+        subscriber.attachment = reminder.attachment
+        subscriber.version = subscriber.wants = reminder.version
+        subscriber.observed = False
+        subscriber.series = f"r{subscriber.serial}."
+        subscriber.hold()
+        self._by_key[key] = subscriber
+        self.lease(subscriber, REMINDED_S_MAX)
+        for wanted in reminder.subscriptions:
+            self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
+        recent = self._dispatch.recent or ()
+        missed = wanted_of(recent, reminder.subscriptions, subscriber.id)
+        subscriber.cut((), missed, reminder.version)
+        self._tell_served(subscriber)
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
@@ -208,7 +326,9 @@ class TetheredSubscribers:
             return
         del self._by_key[subscriber.key]
         subscriber.live = False
+        subscriber.discard()
         self._subscriptions.end_all(subscriber)
+        self._tell_served(subscriber)
         if subscriber.observed:
             context = self._context
             for observer in context.observers:
@@ -222,22 +342,21 @@ class TetheredSubscribers:
 
     def overloaded(self, session: Session) -> None:
         """Too much waits for a subscriber."""
-        if self.guests.left(session):
-            if isinstance(session, TetheredSubscriber) and session.key in self._by_key:
-                self.close(session, NOT_HERE)
-        elif isinstance(session, TetheredSubscriber):
+        self.guests.left(session)
+        if isinstance(session, TetheredSubscriber) and self._by_key.get(session.key) is session:
             self.close(session, OVERLOADED)
 
     # Handing over --------------------------------------------------------------------------
 
-    def _send(self, subscriber: TetheredSubscriber, batch: Batch, qos: int) -> bool:
+    def _send(self, subscriber: TetheredSubscriber, batch: Batch, qos: int, version: int) -> bool:
         """Hand a batch over; whether it has been taken already."""
         origin, context = subscriber.origin, self._context
+        about = (subscriber.number, subscriber.attachment)
+        message = Deliveries(*about, qos, (batch,), version)
         if origin == context.broker_id:
-            self.deliver_here(subscriber.number, subscriber.attachment, batch, qos)
+            self.deliver_here(origin, message)
             return True
         if origin in self._links:
-            message = Deliveries(subscriber.number, subscriber.attachment, qos, (batch,))
             self._dispatch.send_control(origin, message)
             for observer in context.observers:
                 observer.on_handed_over(context.broker_id, origin, batch, context.now)
@@ -261,7 +380,7 @@ class TetheredSubscribers:
             case SubscriptionSettled() if self._by_key.get(subscriber.key) is not subscriber:
                 return  # nobody has come for it yet
             case SubscriptionSettled():
-                message = GuestSettled(*about, effect.name)
+                message = GuestSettled(*about, effect.name, subscriber.wants)
             case Redirect():
                 message = GuestRedirect(*about, effect.target)
             case CloseSession():
@@ -303,10 +422,13 @@ class TetheredSubscribers:
         if isinstance(message, GuestPaused):
             self.on_paused(subscriber)
             return
+        subscriber.wants = message.version
         self._subscriptions.set(subscriber, message.subscriptions)
         if not self.guests.arrived(subscriber) and subscriber.returning:
             subscriber.returning = False
             self._dispatch.release(subscriber)
+        subscriber.version = message.version
+        self._tell_served(subscriber)
 
     def _attach(self, origin: str, message: GuestAttach) -> None:
         key = (origin, message.number)
@@ -331,20 +453,28 @@ class TetheredSubscribers:
 
     # What becomes of links -----------------------------------------------------------------
 
+    def down(self, origin: str) -> None:
+        """An origin has not been reached for a while."""
+        for subscriber in self._by_key.values():
+            if subscriber.origin == origin:
+                subscriber.retain_no_more()
+
     def lost(self, origin: str) -> None:
         """The link to an origin has forgotten what was under way on it."""
+        grace_s = self._context.options.link_grace_s
         for subscriber in [one for one in self._by_key.values() if one.origin == origin]:
             self.on_closed(subscriber)
             if self.guests.left(subscriber):
                 self.end(subscriber)
                 continue
             subscriber.hold()
-            self.lease(subscriber)
+            subscriber.retain_no_more()
+            self.lease(subscriber, max(LOST_S_MAX, grace_s))
 
-    def lease(self, subscriber: TetheredSubscriber) -> None:
+    def lease(self, subscriber: TetheredSubscriber, for_s: float = LOST_S_MAX) -> None:
         """It ends unless somebody comes for it, or recalls it, in time."""
         subscriber.leased = True
-        at = self._context.now + LOST_S_MAX
+        at = self._context.now + for_s
         self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
 
     def expired(self, serial: str) -> None:
@@ -358,25 +488,17 @@ class TetheredSubscribers:
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""
         subscriber = self._by_key.get((answer.origin, answer.number))
+        if subscriber is not None and subscriber.attachment >= answer.attachment:
+            return  # it has come here again since
         if answer.step is GuestStep.READY:
             seen, backlog = self._last_words(subscriber) if subscriber is not None else ((), ())
-            self._tell_cut(answer, seen, backlog)
-        elif (
-            answer.step in (GuestStep.ARRIVED, GuestStep.GONE)
-            and subscriber is not None
-            and subscriber.recalled is not None
-        ):
+            version = subscriber.version if subscriber is not None else 0
+            is_known = subscriber is not None
+            for cut in self._salvage.cuts(answer, seen, backlog, version, is_known=is_known):
+                self._paths.pass_on(answer.path[1], cut)
+        elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
+            self.on_closed(subscriber)
             self.end(subscriber)
-
-    def _tell_cut(self, answer: GuestAnswer, seen: Seen, backlog: Backlog) -> None:
-        options = self._context.options
-        parts = parts_of(backlog, options.frame_events_max, options.frame_bytes_max)
-        last = len(parts) - 1
-        for number, part in enumerate(parts):
-            qos, batches = tuple(q for _, q in part), tuple(b for b, _ in part)
-            told = seen if number == last else ()
-            cut = GuestCut(answer.move, answer.path, told, qos, batches, number, number < last)
-            self._paths.pass_on(answer.path[1], cut)
 
     def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
         if subscriber.recalled is None:

@@ -60,7 +60,7 @@ from gravitate.broker.parcels import divided
 from gravitate.broker.publishers import Publishers, advertisement_id
 from gravitate.broker.routing.strategy import Router
 from gravitate.broker.sessions import Session
-from gravitate.broker.tether import Command, State, Tether
+from gravitate.broker.tether import Command, State, Tether, onward
 from gravitate.broker.tether_links import TetherLinks
 from gravitate.broker.tethered import Tethered, TetheredPublishers
 from gravitate.model.events import Batch
@@ -122,7 +122,7 @@ class Tethers:
         finishing = tether.is_finishing()
         tether.come_back(session)
         if finishing:
-            self._attach(tether, self._context.broker_id)
+            self._go_home(tether)
         session.say(Attached(session.id))
         return True
 
@@ -221,17 +221,23 @@ class Tethers:
 
     # Being attached elsewhere --------------------------------------------------------------
 
-    def _attach(self, tether: Tether, broker: str, former: str = "") -> None:
+    def _attach(
+        self, tether: Tether, path: tuple[str, ...], former: str = "", lost: str = ""
+    ) -> None:
+        """Attach the publisher to the last broker of `path`, from here; `lost` is where it was, if
+        that cannot be reached."""
         tether.take_back()
         self._withdrawn.pop(tether.key, None)
-        left = tether.places()
+        left, broker = tether.places(), path[-1]
+        way = tuple(dict.fromkeys((*tether.path, *tether.next_path, *path)))
+        tether.next_path = path
         tether.state = State.ATTACHING
         tether.broker, tether.former, tether.destination = broker, former, ""
         tether.attachment += 1
         tether.held = tether.unheard = False
         if tether.session is not None:
             tether.session.attachment = tether.attachment
-        self._say_attach(tether)
+        self._say_attach(tether, way, lost)
         if broker != self._context.broker_id:
             self._set_arrive_timer(tether)
         for peer in left:
@@ -242,9 +248,9 @@ class Tethers:
         at = self._context.now + ARRIVE_S_MAX
         self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
 
-    def _say_attach(self, tether: Tether) -> None:
+    def _say_attach(self, tether: Tether, way: tuple[str, ...] = (), lost: str = "") -> None:
         about = (*tether.key, tether.attachment)
-        self._say(tether.broker, TetherAttach(*about, dict(tether.advertised)))
+        self._say(tether.broker, TetherAttach(*about, dict(tether.advertised), way, lost))
 
     def _say(self, broker: str, message: FromTether) -> None:
         here = self._context.broker_id
@@ -254,15 +260,18 @@ class Tethers:
             self._links.want(broker)
             self._dispatch.send_control(broker, message)
 
-    def _go_home(self, tether: Tether) -> None:
-        self._attach(tether, self._context.broker_id)
+    def _go_home(self, tether: Tether, lost: str = "") -> None:
+        self._attach(tether, (self._context.broker_id,), lost=lost)
 
     def _go_back(self, tether: Tether) -> None:
         """It could not be attached where it was to go."""
-        here, former = self._context.broker_id, tether.former
-        if self._links.is_up(tether.broker):
-            self._say(tether.broker, TetherDetach(*tether.key))
-        self._attach(tether, former if former and self._links.is_up(former) else here)
+        former, target = tether.former, tether.broker
+        if self._links.is_up(target):
+            self._say(target, TetherDetach(*tether.key))
+        if former and self._links.is_up(former):
+            self._attach(tether, tether.path)
+        else:
+            self._go_home(tether, former)
 
     def _pause(self, tether: Tether) -> None:
         tether.state = State.PAUSED
@@ -289,6 +298,7 @@ class Tethers:
             case TetherAttached():
                 if tether.state is State.ATTACHING:
                     left, tether.former = tether.former, ""
+                    tether.path = tether.next_path
                     self._resume(tether)
                     self._links.review(left)
             case TetherSettled():
@@ -300,7 +310,7 @@ class Tethers:
             case TetherRedirect():
                 self._redirected(tether, message.target)
             case TetherClosed():
-                self._closed(tether, message.reason, message.target)
+                self._closed(tether, message)
 
     def _redirected(self, tether: Tether, target: str) -> None:
         if target == tether.broker:
@@ -315,12 +325,13 @@ class Tethers:
             if self._links.is_up(target):
                 self._pause(tether)
 
-    def _closed(self, tether: Tether, reason: str, target: str) -> None:
+    def _closed(self, tether: Tether, message: TetherClosed) -> None:
+        reason = message.reason
         if reason == MOVED and tether.state is State.PAUSED:
             # It had been told of the pause, so it has taken all that was ahead of it.
             while tether.sent:
                 tether.note_taken(tether.sent.popleft())
-            self._attach(tether, target, tether.broker)
+            self._attach(tether, onward(tether.path, message.path, message.target), tether.broker)
         elif reason in (STOPPING, UNHEARD) and tether.state is State.ATTACHING:
             self._go_back(tether)
         elif reason in (STOPPING, UNHEARD):
@@ -360,7 +371,7 @@ class Tethers:
         if tether.has_heard() and all(entry.last_hop is None for entry in known):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
-            self._go_home(tether)
+            self._go_home(tether, tether.broker)
 
     # What becomes of links -----------------------------------------------------------------
 
@@ -376,7 +387,7 @@ class Tethers:
             if tether.broker != peer:
                 continue
             if tether.state is State.ATTACHING:
-                self._say_attach(tether)
+                self._say_attach(tether)  # to one that has forgotten, so it is not waited for
             elif tether.state is not State.WITHDRAWN:
                 self._go_home(tether)
 
@@ -387,8 +398,8 @@ class Tethers:
                 tether.destination = ""
             if tether.broker == peer and tether.state is State.ATTACHING:
                 self._go_back(tether)
-            elif tether.broker == peer:
-                self._go_home(tether)
+            elif tether.broker == peer and tether.state is not State.WITHDRAWN:
+                self._go_home(tether, peer)
 
     def late(self, number: str) -> None:
         """A publisher should have been attached by now."""

@@ -13,6 +13,7 @@ from gravitate.cli.brokers import Sampling, Trace
 if TYPE_CHECKING:
     from gravitate.config.script import Script
     from gravitate.simulate.run import RunResult
+    from gravitate.simulate.switches import Switches
 
 EXIT_UNSOUND = 1
 
@@ -30,8 +31,11 @@ def simulate(
         typer.Option(help="Replaces the scenario's seed; the first random world.", min=0),
     ] = None,
     processes: Annotated[int, typer.Option(help="For random worlds.", min=1)] = 2,
+    crashes: Annotated[
+        bool, typer.Option("--crashes", help="Kill brokers in random worlds.")
+    ] = False,
     migrations: Annotated[
-        bool, typer.Option("--migrations", help="Relocate publishers in random worlds.")
+        bool, typer.Option("--migrations", help="Move clients in random worlds.")
     ] = False,
     mechanisms: Annotated[
         bool, typer.Option("--mechanisms", help="Let brokers relocate publishers in them.")
@@ -52,6 +56,7 @@ def simulate(
 ) -> None:
     """Run a scenario in the simulator, or random worlds. Exit status 1 when a checker speaks."""
     from gravitate.errors import InputError
+    from gravitate.simulate.switches import Switches
 
     if bool(random) == (scenario is not None):
         raise InputError("write either a scenario (a file, demo or small) or --random N")
@@ -59,7 +64,8 @@ def simulate(
         raise InputError("random worlds are not traced: give --trace with a scenario")
     if random:
         first = 1 if seed is None else seed
-        _random_worlds(random, first, processes, migrations, mechanisms, pings, faults, json)
+        switches = Switches(faults, crashes, migrations, mechanisms, pings)
+        _random_worlds(random, first, processes, switches, json)
     else:
         _scenario(str(scenario), seed, trace, sampling, checks, json)
 
@@ -172,10 +178,7 @@ def _random_worlds(
     count: int,
     seed: int,
     processes: int,
-    migrations: bool,
-    mechanisms: bool,
-    pings: bool,
-    faults: bool,
+    switches: Switches,
     json: bool,
 ) -> None:
     from gravitate.simulate.random_worlds import WorldOutcome, run_worlds
@@ -190,16 +193,7 @@ def _random_worlds(
             if outcome.violations:
                 output.say(outcome.report())
 
-        outcomes = run_worlds(
-            count,
-            seed,
-            processes,
-            played,
-            faults=faults,
-            migrations=migrations,
-            mechanisms=mechanisms,
-            pings=pings,
-        )
+        outcomes = run_worlds(count, seed, processes, played, switches)
     failed = [outcome for outcome in outcomes if outcome.violations]
     facts: dict[str, object] = {
         "worlds": len(outcomes),
@@ -207,6 +201,8 @@ def _random_worlds(
         "brokers": sum(outcome.brokers for outcome in outcomes),
         "clients": sum(outcome.clients for outcome in outcomes),
         "faults": sum(outcome.faults for outcome in outcomes),
+        "brokers killed": sum(outcome.crashes for outcome in outcomes),
+        "deliveries lost with them or with links given up": sum(o.taken for o in outcomes),
         "clients moved": sum(outcome.moves for outcome in outcomes),
         "published": sum(outcome.published for outcome in outcomes),
         "delivered": sum(outcome.delivered for outcome in outcomes),

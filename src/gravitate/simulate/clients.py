@@ -24,7 +24,7 @@ from functools import partial
 
 from gravitate.broker import effects as e
 from gravitate.broker import inputs as i
-from gravitate.model.events import Batch, Event, PlainBodies
+from gravitate.model.events import Batch, Event
 from gravitate.model.filters import Filter
 from gravitate.simulate.world import World
 
@@ -126,7 +126,9 @@ class Client:
             again += [(counter, event, 0) for counter, event in self.paused or ()]
             for counter, event, qos in sorted(again, key=lambda item: item[0]):
                 connection.submit(
-                    i.ClientPublished(self.id, PlainBodies((event,)), qos, first_counter=counter)
+                    i.ClientPublished(
+                        self.id, self.world.bodies((event,), qos), qos, first_counter=counter
+                    )
                 )
         else:
             self._send_next()
@@ -137,7 +139,8 @@ class Client:
         if self._unsent and not self.silent:
             counter, event = self.unaccepted[-self._unsent]
             self._unsent -= 1
-            self._submit(i.ClientPublished(self.id, PlainBodies((event,)), 1, counter))
+            bodies = self.world.bodies((event,), 1)
+            self._submit(i.ClientPublished(self.id, bodies, 1, counter))
         elif self._anew and not self.unaccepted:
             self.publish((self._anew.popleft(),), qos=1)
 
@@ -204,7 +207,10 @@ class Client:
                 self._unsent += len(events)
                 return
         item = i.ClientPublished(
-            self.id, PlainBodies(events), qos, first_counter if self.counts else None
+            self.id,
+            self.world.bodies(events, qos),
+            qos,
+            first_counter if self.counts else None,
         )
         if self.paused is not None:
             if qos == 0:
@@ -246,7 +252,7 @@ class Client:
                 if counter > self._said:
                     self.connection.submit(
                         i.ClientPublished(
-                            self.id, PlainBodies((event,)), qos, first_counter=counter
+                            self.id, self.world.bodies((event,), qos), qos, first_counter=counter
                         )
                     )
 

@@ -28,6 +28,24 @@ BrokerFactory = Callable[[str, int, Mapping[str, bool], Sequence[Observer]], Ste
 """Called with id, incarnation, links (peer -> whether this side dials) and observers."""
 
 
+class StepWatcher:
+    """Sees every step of every broker: what it took, and what was carried out of what it wanted.
+    Override what you need."""
+
+    def before_step(
+        self, broker: str, core: SteppedBroker, inputs: Sequence[i.Input], now: float
+    ) -> None:
+        """A broker is about to take a step."""
+
+    def on_step(
+        self, broker: str, inputs: Sequence[i.Input], effects: Sequence[e.Effect], now: float
+    ) -> None:
+        """A broker has taken a step."""
+
+    def on_crash(self, broker: str, core: SteppedBroker, now: float) -> None:
+        """A broker is gone, with all that it held."""
+
+
 class SessionEnd(Protocol):
     """The client's side of a session, as the world calls it."""
 
@@ -50,6 +68,8 @@ class SessionEnd(Protocol):
 
 REFUSED = "refused"
 """Why a session ended that never began: the broker is down."""
+LOST = "lost"
+"""Why a session ended whose broker was killed."""
 
 
 class Attachment:
@@ -87,9 +107,11 @@ class Host:
         "broker",
         "busy",
         "connecting",
+        "doomed",
         "id",
         "inbox",
         "incarnation",
+        "noticed_after_s",
         "pipes",
         "stopping",
         "timers",
@@ -107,3 +129,6 @@ class Host:
         self.inbox: list[i.Input] = []
         self.busy = False
         self.stopping = False
+        self.doomed: Callable[[int], int] | None = None
+        """It is killed within its next step: after so many of the effects that it wants."""
+        self.noticed_after_s: Callable[[], float | None] | None = None

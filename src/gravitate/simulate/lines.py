@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from gravitate.broker.messages import Frame
 from gravitate.simulate.models import frame_bytes
+from gravitate.wire.peers import FrameDecoder, encode
 
 
 class Line:
@@ -72,6 +73,11 @@ def connect(line: Line, number: int, source: str, target: str) -> tuple[Pipe, Pi
     there.twin, back.twin = back, there
     line.pipes += (there, back)
     return there, back
+
+
+def as_sent(frame: Frame) -> list[Frame]:
+    """A frame as it is read at the other end of a socket; one that is large, in several."""
+    return FrameDecoder().feed(b"".join(map(bytes, encode(frame))))
 
 
 def disconnect(pipe: Pipe) -> None:

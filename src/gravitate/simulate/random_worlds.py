@@ -6,6 +6,9 @@ and comes to rest, and nothing may be owed, unsettled, unaccepted or out of plac
 has no faults. What a world is depends on its seed alone: `gravitate simulate --random 1 --seed N`
 plays world N again.
 
+With crashes brokers are killed, between any two effects of a step, and come back without memory:
+only what they held may be lost. In half of the worlds brokers talk in bytes, as on sockets.
+
 With migrations, publishers and subscribers are sent to other brokers while all this goes on, some
 by following and some by a tether; with mechanisms,
 brokers do so themselves, on what they trace, with thresholds so low that they do it all the time
@@ -26,14 +29,13 @@ from typing import Any
 
 import msgspec
 
-from gravitate.broker.options import BrokerOptions
 from gravitate.broker.reassignment import LEASE_S
-from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
-from gravitate.overlay import shapes
 from gravitate.overlay.tree import neighbours
 from gravitate.simulate import random_clients as draw
+from gravitate.simulate import random_networks
 from gravitate.simulate.checkers.bounds import exceeded
+from gravitate.simulate.checkers.crashes import LossWatcher, crosses
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
 from gravitate.simulate.checkers.leaks import left_behind
@@ -44,10 +46,10 @@ from gravitate.simulate.checkers.tables import check_tables
 from gravitate.simulate.checkers.violations import Violations
 from gravitate.simulate.clients import Client
 from gravitate.simulate.faults import start_when_down
-from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.random_migrations import RandomMigrations
 from gravitate.simulate.run import broker_factory, settle
 from gravitate.simulate.scheduler import FIRST
+from gravitate.simulate.switches import Switches
 from gravitate.simulate.world import World
 from gravitate.trace.metrics import MovesSeen
 
@@ -55,6 +57,12 @@ PHASES = 4
 PHASE_S = 4.0
 LOOK_EVERY_S = 0.25
 """Between looks at the bounds, while something is going on."""
+LONG_CUT_SHARE = 0.15
+"""Of the phases that end with a link cut."""
+CRASHES_MAX = 4
+"""Brokers that are killed in one phase, at most."""
+DOOMED_S = 0.05
+"""Within this a broker is killed that is to be."""
 LEASES_S = 2 * LEASE_S
 """After this long nobody is waited for any more who has left."""
 
@@ -97,16 +105,6 @@ MEASURING: tuple[dict[str, dict[str, Any]], ...] = (
 """The same where publishers measure their way to candidates."""
 
 
-SMALL_BYTES: dict[str, int] = {
-    "session_queue_bytes_max": 600,
-    "session_window_bytes_max": 150,
-    "link_queue_bytes_max": 500,
-    "link_control_bytes_max": 3_000,
-    "hold_bytes_max": 200,
-}
-"""Bounds in bytes that are reached at once, each in some worlds; an event has about 60."""
-
-
 class WorldOutcome(msgspec.Struct, frozen=True):
     """How one random world ended; no violations means that every checker was silent."""
 
@@ -120,8 +118,11 @@ class WorldOutcome(msgspec.Struct, frozen=True):
     violations: tuple[str, ...] = ()
     moves: int = 0
     """Publishers and subscribers that were sent elsewhere."""
-    options: str = ""
-    """What the world was made with, as the command line has it."""
+    crashes: int = 0
+    """Brokers that were killed."""
+    taken: int = 0
+    """Deliveries that went with them, or with links that were given up."""
+    switches: Switches = Switches()
 
     def report(self) -> str:
         """What to print about a world that failed."""
@@ -129,31 +130,22 @@ class WorldOutcome(msgspec.Struct, frozen=True):
         return (
             f"world {self.seed} ({self.brokers} brokers, {self.clients} clients, "
             f"{self.faults} faults) failed:\n{lines}\n"
-            f"replay: gravitate simulate --random 1 --seed {self.seed}{self.options}"
+            f"replay: gravitate simulate --random 1 --seed {self.seed}{self.switches.words()}"
         )
 
 
 class RandomWorld:
     """One world. `run` plays it to its end."""
 
-    def __init__(
-        self,
-        seed: int,
-        faults: bool = True,
-        migrations: bool = False,
-        mechanisms: bool = False,
-        pings: bool = False,
-    ) -> None:
+    def __init__(self, seed: int, switches: Switches | None = None) -> None:
         self.seed = seed
-        self._with_faults = faults
-        self._with_migrations = migrations
-        self._with_mechanisms = mechanisms or pings
-        self._with_pings = pings
+        self.switches = switches = switches or Switches()
         self._moves = MovesSeen()
         self._generator = generator = random.Random(f"world/{seed}")
-        self.network = _network(generator)
+        self._crashing = random.Random(f"crashes/{seed}")
+        self.network = random_networks.network(generator)
         if self._with_mechanisms:
-            among = MEASURING if pings else MECHANISMS
+            among = MEASURING if switches.pings else MECHANISMS
             chosen = among[seed % len(among)]
             self.network = msgspec.structs.replace(self.network, mechanisms=chosen)
         self._near = neighbours(
@@ -164,40 +156,93 @@ class RandomWorld:
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)
         self.entries = EntryChecker()
+        self.losses = LossWatcher(self._near, switches.moves(), self.deliveries, self.entries)
         loops = LoopChecker(self.violations)
-        self._options = _options(generator)
+        self._options = random_networks.options(
+            random.Random(generator.getrandbits(64)), switches.faults
+        )
         self.world = World(
             self.network,
             broker_factory(self.network, self._options, loops.started),
-            service=_service(generator),
-            observers=(self.deliveries, self.entries, loops, self._moves),
+            service=random_networks.service(generator),
+            observers=(self.losses, self.deliveries, self.entries, loops, self._moves),
+            as_bytes=generator.random() < 0.5,
         )
         self._migrations = RandomMigrations(seed, self.world, self._near)
         self.faults = 0
+        self._cut: set[frozenset[str]] = set()
+        """Links that stay cut beyond a phase."""
         self._names = 0
         self._active = True
         self.clients = [self._client(number) for number in range(generator.randint(4, 24))]
         self._migrations.clients = self.clients
+
+    @property
+    def _with_mechanisms(self) -> bool:
+        return self.switches.mechanisms or self.switches.pings
 
     def run(self) -> WorldOutcome:
         world = self.world
         world.start()
         self._look(None)
         for phase in range(PHASES):
-            self._act(faults=self._with_faults and phase < PHASES - 1)
+            goes_wrong = phase < PHASES - 1
+            self._act(goes_wrong)
             world.run(world.now + PHASE_S)
             self._heal()
-            settle(world)
-            if any(departing(self.world)):
-                # Clients that left for good when they were told to go elsewhere.
-                world.run(world.now + LEASE_S)
-                settle(world)
-            self._check()
+            self._look_at_rest()
+            if goes_wrong and self.switches.faults and self._generator.random() < LONG_CUT_SHARE:
+                self._look_while_cut()
             if self.violations:
                 return self.outcome()
         self._active = False
         self._leave()
         return self.outcome()
+
+    def _look_at_rest(self) -> None:
+        """All is up: nothing may be owed or under way."""
+        settle(self.world)
+        if any(departing(self.world)):
+            # Clients that left for good when they were told to go elsewhere.
+            self.world.run(self.world.now + LEASE_S)
+            settle(self.world)
+        self._check()
+
+    def _look_while_cut(self) -> None:
+        """A link is cut, for long: who can reach each other is served, the others are made up for
+        when it is back."""
+        world, generator = self.world, self._generator
+        a, b = generator.choice(self.network.links).between
+        self._cut = {frozenset((a, b))}
+        self.faults += 1
+        world.cut(a, b)
+        settle(world)
+        self.deliveries.is_served = self._is_joined
+        for client in self.clients:
+            if draw.publishes(client.id) and client.connection is not None:
+                self._publisher_acts(client)
+        settle(world)
+        self.deliveries.is_served = None
+        self.deliveries.check_quiet(world.now, self._may_be_lost, self._is_deferred)
+        world.scheduler.after(generator.uniform(0.0, PHASE_S), self._mend, (a, b), FIRST)
+
+    def _mend(self, link: tuple[str, str]) -> None:
+        self._cut.clear()
+        self.world.heal(*link)
+
+    def _is_joined(self, entered_at: str, broker: str, session: str) -> bool:
+        """Whether a client can be reached. What one that was moved depends on is not known here; of
+        one that is held not even its acknowledgements are read."""
+        attachment = self.world.hosts[broker].attachments.get(session)
+        return not (
+            self.switches.moves()
+            or attachment is None
+            or attachment.held
+            or crosses(self._near, entered_at, broker, self._cut)
+        )
+
+    def _is_deferred(self, entered_at: str, broker: str, session: str) -> bool:
+        return not self._is_joined(entered_at, broker, session)
 
     def outcome(self) -> WorldOutcome:
         """How the world stands now."""
@@ -210,16 +255,15 @@ class RandomWorld:
             delivered=self.deliveries.delivered,
             faults=self.faults,
             moves=len(self._moves.done),
-            options=" --migrations" * self._with_migrations
-            + " --mechanisms" * (self._with_mechanisms and not self._with_pings)
-            + " --pings" * self._with_pings
-            + " --no-faults" * (not self._with_faults),
+            crashes=self.losses.crashes,
+            taken=self.deliveries.taken,
+            switches=self.switches,
             violations=tuple(self.violations.sentences),
         )
 
     def _client(self, number: int) -> Client:
         generator = self._generator
-        moves = self._with_migrations or self._with_mechanisms
+        moves = self.switches.moves()
         client = Client(
             self.world,
             f"c{number:02}",
@@ -233,7 +277,7 @@ class RandomWorld:
             arrive_s_max=generator.choice((5.0, 0.3)) if moves else 5.0,
             on_accepted=self._accepted,
         )
-        if self._with_migrations and not draw.publishes(client.id):
+        if self.switches.migrations and not draw.publishes(client.id):
             self._migrations.make_mobile(client)
         if client.counts:
             self.entries.counts(client.id, client.incarnation)
@@ -247,19 +291,23 @@ class RandomWorld:
 
     # What happens
 
-    def _act(self, faults: bool) -> None:
-        """Schedule what clients do, and what goes wrong, in the coming phase."""
+    def _act(self, goes_wrong: bool) -> None:
+        """Schedule what clients do, and perhaps what goes wrong, in the coming phase."""
         generator, scheduler = self._generator, self.world.scheduler
         for client in self.clients:
             for _ in range(generator.randint(1, 25)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._client_acts, client)
-        if self._with_migrations:
+        if self.switches.migrations:
             self._migrations.act(generator, PHASE_S)
-        if faults:
+        if goes_wrong and self.switches.faults:
             for _ in range(generator.randint(0, 8)):
                 at_s = self.world.now + generator.uniform(0.0, PHASE_S)
                 scheduler.at(at_s, self._goes_wrong, None, FIRST)
+        if goes_wrong and self.switches.crashes:
+            for _ in range(self._crashing.randint(0, CRASHES_MAX)):
+                at_s = self.world.now + self._crashing.uniform(0.0, PHASE_S)
+                scheduler.at(at_s, self._crashes, None, FIRST)
 
     def _client_acts(self, client: Client) -> None:
         generator = self._generator
@@ -348,6 +396,20 @@ class RandomWorld:
             world.stop_broker(broker)
             world.scheduler.after(for_s, partial(start_when_down, world), broker, FIRST)
 
+    def _crashes(self, _: None) -> None:
+        """A broker is killed somewhere within its next step, and starts again."""
+        drawn, world = self._crashing, self.world
+        broker = drawn.choice(self.network.brokers).id
+        late_s = (None, 0.0, 0.1, 5.0) if self._options.heartbeat_s else (None, 0.0, 0.1)
+        world.crash_broker(
+            broker,
+            after=lambda effects: drawn.randint(0, effects),
+            noticed_after_s=lambda: drawn.choice(late_s),
+            within_s=DOOMED_S,
+        )
+        away_s = drawn.choice((0.001, 0.02, 0.2, 1.0, 3.0)) * drawn.uniform(0.5, 1.5)
+        world.scheduler.after(DOOMED_S + away_s, partial(start_when_down, world), broker, FIRST)
+
     def _lines(self) -> list[tuple[str, str]]:
         """Those of the network, then those opened for tethers."""
         return list({id(line): (line.a, line.b) for line in self.world.lines.values()}.values())
@@ -380,9 +442,15 @@ class RandomWorld:
         for sentence in left_behind(world):
             self.violations.add("leak", world.now, sentence)
 
+    def _may_be_lost(self, entered_at: str, broker: str, session: str) -> bool:
+        if self.switches.moves():
+            return self.losses.has_parted()
+        return self.losses.is_parted(entered_at, broker)
+
     def _check(self) -> None:
         world, violations = self.world, self.violations
-        self.deliveries.check_quiet(world.now)
+        self.deliveries.check_quiet(world.now, self._may_be_lost)
+        self.losses.forgiven()
         for sentence in self.entries.missing():
             violations.add("unpublished", world.now, sentence)
         for sentence in unfinished(world, self.clients):
@@ -391,62 +459,9 @@ class RandomWorld:
             violations.add("tables", world.now, sentence)
 
 
-def _network(generator: random.Random) -> Network:
-    count = generator.randint(5, 30)
-    kind = generator.random()
-    if kind < 0.8:
-        links = shapes.random_tree(count, generator.randrange(2**31), generator.choice((0, 3, 5)))
-    else:
-        links = shapes.line(count) if kind < 0.9 else shapes.star(count)
-    spread_ms = generator.choice(((0.0, 0.0), (10.0, 10.0), (0.1, 60.0)))
-    bandwidth = generator.choice((0.0, 0.0, 0.0, 20_000.0, 1_000_000.0))
-    names = [f"b{number:02}" for number in range(count)]
-    ends = [link if generator.random() < 0.5 else link[::-1] for link in links]
-    return Network(
-        name="random",
-        brokers=tuple(BrokerSpec(name) for name in names),
-        links=tuple(
-            LinkSpec((names[a], names[b]), round(generator.uniform(*spread_ms), 2), bandwidth)
-            for a, b in ends
-        ),
-    )
-
-
-def _options(generator: random.Random) -> BrokerOptions:
-    rare = random.Random(generator.getrandbits(64))
-    options = BrokerOptions(
-        heartbeat_s=0.4 if rare.random() < 0.2 else 0.0,
-        session_queue_events_max=5 if rare.random() < 0.15 else 100_000,
-        durable=rare.random() < 0.2,
-        acknowledge_after_s=generator.choice((0.001, 0.02, 0.3)),
-        acknowledge_every=generator.choice((1, 4, 64)),
-        link_queue_events_max=generator.choice((200_000, 10)),
-        link_grace_s=0.0,
-        advertise_topics_max=generator.choice((1, 2, 8)),
-        hold_s_max=generator.choice((5.0, 0.05)),
-        hold_events_max=generator.choice((1000, 3)),
-        stop_s_max=0.0,
-    )
-    small = {name: size for name, size in SMALL_BYTES.items() if rare.random() < 0.15}
-    portion = 1 if rare.random() < 0.2 else 256
-    return msgspec.structs.replace(options, portion_max=portion, **small)
-
-
-def _service(generator: random.Random) -> ServiceModel | None:
-    return generator.choice(
-        (None, None, ServiceModel(batch_s=1e-4, event_s=5e-5), ServiceModel(batch_s=0.02))
-    )
-
-
-def run_world(
-    seed: int,
-    faults: bool = True,
-    migrations: bool = False,
-    mechanisms: bool = False,
-    pings: bool = False,
-) -> WorldOutcome:
+def run_world(seed: int, switches: Switches | None = None) -> WorldOutcome:
     """Play the world of `seed`. A broker that raises is a violation like any other."""
-    world = RandomWorld(seed, faults, migrations, mechanisms, pings)
+    world = RandomWorld(seed, switches)
     try:
         return world.run()
     except Exception as error:
@@ -461,17 +476,11 @@ def run_worlds(
     seed: int,
     processes: int = 2,
     progress: Callable[[WorldOutcome], None] = lambda outcome: None,
-    *,
-    faults: bool = True,
-    migrations: bool = False,
-    mechanisms: bool = False,
-    pings: bool = False,
+    switches: Switches | None = None,
 ) -> list[WorldOutcome]:
     """Play the worlds `seed` .. `seed + count - 1`; `progress` is called after each, in order."""
     seeds = range(seed, seed + count)
-    play = partial(
-        run_world, faults=faults, migrations=migrations, mechanisms=mechanisms, pings=pings
-    )
+    play = partial(run_world, switches=switches)
     outcomes: list[WorldOutcome] = []
     if processes <= 1 or count == 1:
         for number in seeds:

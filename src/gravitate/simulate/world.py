@@ -9,6 +9,9 @@ or by `LinkClosed(connection=0)` when the line is cut or the peer down. A cut lo
 flight and each side notices it in its own time. A broker that stopped in order, or closed a link,
 has its last frames arrive before the other side reads the end of the stream.
 
+A broker can be killed between any two effects of a step. What it has sent may still arrive; each
+peer notices the end in its own time, clients at once.
+
 Invariants: a broker handles one batch at a time; inputs reach it in the order they arrived; with
 the instant service model a batch is one input. A *step* is one batch handled by one broker.
 """
@@ -24,11 +27,21 @@ from gravitate.broker.messages import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.distances import distance_ms, ways_ms
 from gravitate.config.network import Network
+from gravitate.model.events import Bodies, Event, PlainBodies
 from gravitate.model.moves import Move
-from gravitate.simulate.hosts import REFUSED, Attachment, BrokerFactory, Host, SessionEnd
-from gravitate.simulate.lines import Line, Pipe, connect, disconnect
+from gravitate.simulate.hosts import (
+    LOST,
+    REFUSED,
+    Attachment,
+    BrokerFactory,
+    Host,
+    SessionEnd,
+    StepWatcher,
+)
+from gravitate.simulate.lines import Line, Pipe, as_sent, connect, disconnect
 from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.scheduler import FIRST, Scheduler
+from gravitate.wire.mqtt.bodies import FrameBodies
 
 T = TypeVar("T")
 
@@ -43,10 +56,17 @@ class World:
         *,
         service: ServiceModel | None = None,
         observers: Sequence[Observer] = (),
+        as_bytes: bool = False,
     ) -> None:
         self.network = network
         self.scheduler = Scheduler()
         self.observers = tuple(observers)
+        self._watchers = [one for one in observers if isinstance(one, StepWatcher)]
+        self._watched = [
+            one for one in self._watchers if type(one).before_step is not StepWatcher.before_step
+        ]
+        self.as_bytes = as_bytes
+        """Whether frames between brokers are written and read as on sockets."""
         self.warnings: list[tuple[float, str, str]] = []
         self.steps = 0
         self._data_frames = 0
@@ -105,7 +125,27 @@ class World:
         host.incarnation += 1
         host.stopping = False
         host.broker = self._factory(broker, host.incarnation, self._dials[broker], self.observers)
-        self._carry_out(host, host.broker.start(self.now))
+        self._finish(host, (), host.broker.start(self.now))
+
+    def crash_broker(
+        self,
+        broker: str,
+        after: Callable[[int], int],
+        noticed_after_s: Callable[[], float | None],
+        within_s: float = 0.2,
+    ) -> None:
+        """Kill a broker within its next step, `after` so many of the effects it wants; or when it
+        takes none, after `within_s`. Each peer notices after the time drawn; None: when it has read
+        all that the broker had sent."""
+        host = self.hosts[broker]
+        if host.broker is not None and host.doomed is None:
+            host.doomed, host.noticed_after_s = after, noticed_after_s
+            self.scheduler.after(within_s, self._killed, (host, host.incarnation))
+
+    def _killed(self, what: tuple[Host, int]) -> None:
+        host, incarnation = what
+        if host.incarnation == incarnation and host.doomed is not None:
+            self._crash(host)
 
     def stop_broker(self, broker: str) -> None:
         """Ask a broker to stop in order; it is down once it says so."""
@@ -156,6 +196,10 @@ class World:
         """Send an input of a client; it is lost if the session has ended on arrival."""
         host = self.hosts[broker]
         self.scheduler.after(attachment.latency_s, self._submitted, (host, attachment, item))
+
+    def bodies(self, events: Sequence[Event], qos: int) -> Bodies:
+        """Events as clients publish them."""
+        return FrameBodies.from_events(events, qos) if self.as_bytes else PlainBodies(events)
 
     def request_move(self, move: Move, broker: str) -> None:
         """Ask a broker for a move; nothing happens when it is down."""
@@ -245,7 +289,7 @@ class World:
             if host.connecting:
                 self._switch(host, item)
             self.steps += 1
-            self._carry_out(host, host.broker.handle((item,), self.scheduler.now))
+            self._step(host, (item,))
             return
         host.inbox.append(item)
         if not host.busy:
@@ -278,9 +322,41 @@ class World:
         if host.connecting:
             self._switch(host, batch[0])
         self.steps += 1
-        self._carry_out(host, host.broker.handle(batch, self.scheduler.now))
+        self._step(host, batch)
         if host.inbox and not host.busy:
             self._serve(host)
+
+    def _step(self, host: Host, inputs: Sequence[i.Input]) -> None:
+        core, now = host.broker, self.scheduler.now
+        assert core is not None
+        for watcher in self._watched:
+            watcher.before_step(host.id, core, inputs, now)
+        self._finish(host, inputs, core.handle(inputs, now))
+
+    def _finish(self, host: Host, inputs: Sequence[i.Input], effects: Sequence[e.Effect]) -> None:
+        """A broker has taken a step; if it was to be killed, it is before all is carried out."""
+        if host.doomed is not None:
+            effects = effects[: host.doomed(len(effects))]
+        for watcher in self._watchers:
+            watcher.on_step(host.id, inputs, effects, self.scheduler.now)
+        self._carry_out(host, effects)
+        if host.doomed is not None and host.broker is not None:
+            self._crash(host)
+
+    def _crash(self, host: Host) -> None:
+        assert host.broker is not None
+        for watcher in self._watchers:
+            watcher.on_crash(host.id, host.broker, self.now)
+        assert host.noticed_after_s is not None
+        for pipe in host.pipes.values():
+            after_s = host.noticed_after_s()
+            if after_s is None:
+                self._shut(pipe)
+            else:
+                if pipe.open:
+                    disconnect(pipe)
+                self.scheduler.after(after_s, self._notice_end, pipe.twin, FIRST)
+        self._empty(host, LOST)
 
     def _carry_out(self, host: Host, effects: Sequence[e.Effect]) -> None:
         scheduler = self.scheduler
@@ -290,8 +366,9 @@ class World:
                 if pipe is not None:
                     if type(effect.frame) is Data:
                         self._data_frames += 1
-                    arrival = pipe.arrival(effect.frame, scheduler.now)
-                    scheduler.at(arrival, self._arrived, (pipe, effect.frame))
+                    for frame in as_sent(effect.frame) if self.as_bytes else (effect.frame,):
+                        arrival = pipe.arrival(frame, scheduler.now)
+                        scheduler.at(arrival, self._arrived, (pipe, frame))
             elif type(effect) is e.Deliver:
                 attachment = host.attachments.get(effect.session)
                 if attachment is not None:
@@ -368,7 +445,10 @@ class World:
         elif reason == e.MOVED:
             self._to_client(attachment, attachment.client.on_moved, target)
         else:
-            self._to_client(attachment, attachment.client.on_closed, reason)
+            for one in (attachment, attachment.successor):
+                if one is not None:
+                    one.live = False
+                    self._to_client(one, one.client.on_closed, reason)
 
     def _shut(self, pipe: Pipe) -> None:
         """The source closes: what it sent still arrives, then the end; it receives no more."""
@@ -379,8 +459,12 @@ class World:
     def _stopped(self, host: Host) -> None:
         for pipe in host.pipes.values():
             self._shut(pipe)
+        self._empty(host, e.STOPPING)
+
+    def _empty(self, host: Host, reason: str) -> None:
+        """There is no broker any more."""
         for session in list(host.attachments):
-            self._close_session(host, session, e.STOPPING)
+            self._close_session(host, session, reason)
         while host.connecting:
             attachment = host.connecting.popleft()
             attachment.live = False
@@ -390,6 +474,7 @@ class World:
         host.inbox = []
         host.busy = False
         host.stopping = False
+        host.doomed = host.noticed_after_s = None
         host.broker = None
 
 

@@ -30,8 +30,11 @@ import numpy as np
 
 from gravitate.broker.guest_messages import (
     Deliveries,
+    Entrusted,
+    GuestAnswer,
     GuestCut,
     GuestWants,
+    Reminder,
     TakeGuest,
     Wanted,
 )
@@ -114,6 +117,7 @@ class _Deliveries(msgspec.Struct, frozen=True, tag="deliver"):
     attachment: _Natural
     qos: _Quality
     batches: list[_BatchHeader]
+    version: _Natural
 
 
 class _GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
@@ -124,6 +128,9 @@ class _GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     batches: list[_BatchHeader]
     part: _Natural
     more: bool
+    open: tuple[str, ...]
+    is_known: bool
+    version: _Natural
 
 
 _Carrying = _Publications | _Deliveries | _GuestCut
@@ -133,6 +140,7 @@ class _DataHeader(msgspec.Struct, array_like=True, frozen=True):
     sequence: _Natural
     acknowledged: _Natural
     messages: list[Control | _Carrying]
+    retained: _Natural = 0
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -168,7 +176,7 @@ def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
             messages.append(MechanismMessage(message.mechanism, bytes(message.body)))
         else:
             messages.append(message)
-    header = _encoder.encode((frame.sequence, frame.acknowledged, messages))
+    header = _encoder.encode((frame.sequence, frame.acknowledged, messages, frame.retained))
     total = 5 + len(header) + sum(map(len, bodies))
     if total > size_bytes_max:
         return _encode_in_two(frame, size_bytes_max, total)
@@ -182,10 +190,19 @@ def _carrying(
         case Publications():
             return _Publications(headers)
         case Deliveries():
-            return _Deliveries(message.number, message.attachment, message.qos, headers)
+            about = (message.number, message.attachment)
+            return _Deliveries(*about, message.qos, headers, message.version)
         case GuestCut():
             cut = (message.move, message.path, message.seen, message.qos)
-            return _GuestCut(*cut, headers, message.part, message.more)
+            return _GuestCut(
+                *cut,
+                headers,
+                part=message.part,
+                more=message.more,
+                open=message.open,
+                is_known=message.is_known,
+                version=message.version,
+            )
 
 
 def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]:
@@ -194,8 +211,9 @@ def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]
         raise LocalProtocolError(
             f"message {frame.sequence} takes {total} bytes; a frame holds {size_bytes_max}"
         )
-    first = Data(frame.sequence, frame.acknowledged, frame.messages[:half])
-    second = Data(frame.sequence + half, frame.acknowledged, frame.messages[half:])
+    said, kept = frame.acknowledged, frame.retained
+    first = Data(frame.sequence, said, frame.messages[:half], kept)
+    second = Data(frame.sequence + half, said, frame.messages[half:], kept)
     return _encode_data(first, size_bytes_max) + _encode_data(second, size_bytes_max)
 
 
@@ -317,9 +335,12 @@ def _decode_data_frame(content: memoryview) -> Data:
             batches = [_batch_of(batch, bodies) for batch in message.batches]
             messages.append(_carried(message, batches))
         else:
-            if isinstance(message, TakeGuest | GuestWants):
+            if isinstance(message, TakeGuest | GuestWants | Entrusted | Reminder):
                 wanted = tuple(map(_wanted, message.subscriptions))
                 message = msgspec.structs.replace(message, subscriptions=wanted)
+            elif type(message) is GuestAnswer:
+                wanted = tuple(map(_wanted, message.wanted))
+                message = msgspec.structs.replace(message, wanted=wanted)
             elif isinstance(message, Subscribe | Advertise | TetherAdvertise):
                 message = msgspec.structs.replace(message, filter=_accepted(message.filter))
             elif type(message) is TetherAttach:
@@ -327,7 +348,7 @@ def _decode_data_frame(content: memoryview) -> Data:
                 message = msgspec.structs.replace(message, advertisements=filters)
             messages.append(message)
     bodies.finish()
-    return Data(header.sequence, header.acknowledged, messages)
+    return Data(header.sequence, header.acknowledged, messages, header.retained)
 
 
 def _carried(message: _Carrying, batches: list[Batch]) -> Publications | Deliveries | GuestCut:
@@ -336,14 +357,22 @@ def _carried(message: _Carrying, batches: list[Batch]) -> Publications | Deliver
             return Publications(batches)
         case _Deliveries():
             about = (message.number, message.attachment)
-            return Deliveries(*about, message.qos, tuple(batches))
+            return Deliveries(*about, message.qos, tuple(batches), message.version)
         case _GuestCut():
             if len(message.qos) != len(batches):
                 raise PeerError(
                     MALFORMED, f"{len(batches)} batches with the quality of {len(message.qos)}"
                 )
             cut = (message.move, message.path, message.seen, message.qos)
-            return GuestCut(*cut, tuple(batches), message.part, message.more)
+            return GuestCut(
+                *cut,
+                tuple(batches),
+                part=message.part,
+                more=message.more,
+                open=message.open,
+                is_known=message.is_known,
+                version=message.version,
+            )
 
 
 def _wanted(wanted: Wanted) -> Wanted:

@@ -152,11 +152,21 @@ class ContentRouter:
     # What local clients ask ----------------------------------------------------------------
 
     def subscribe(
-        self, id: str, filter: Filter, destination: int, settled: Answer, partly: Partly
+        self,
+        id: str,
+        filter: Filter,
+        destination: int,
+        settled: Answer,
+        partly: Partly,
+        is_renewed: bool = False,
     ) -> None:
         table = self.planes[self.current_plane]
         asker = Asker(LOCAL, settled, partly)
-        self._subscribe(table, id, filter, self._broker_id, (), destination, asker)
+        self._subscribe(table, id, filter, self._broker_id, (), destination, asker, is_renewed)
+
+    def serve(self, id: str) -> None:
+        """A local subscription is served from every side from now on, settled or not."""
+        self._serving.end(self.planes[self.current_plane].subscriptions[id])
 
     def unsubscribe(self, id: str) -> None:
         self._unsubscribe(self.planes[self.current_plane], id, Asker(LOCAL, _nothing))
@@ -315,6 +325,7 @@ class ContentRouter:
         path: tuple[str, ...],
         destination: int,
         asker: Asker,
+        is_renewed: bool = False,
     ) -> None:
         last_hop = asker.peer
         entry = table.subscriptions.get(id)
@@ -334,7 +345,7 @@ class ContentRouter:
             for peer in table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))
-            if last_hop is LOCAL:
+            if last_hop is LOCAL and not is_renewed:
                 request, behind = entry.request, self._settlement.open_behind
                 open = {peer: behind(request, peer) for peer in request.outstanding}
                 self._serving.begin(entry, open)
@@ -358,11 +369,16 @@ class ContentRouter:
 
     def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, asker: Asker) -> None:
         former = table.advertisements.get(entry.id)
-        if ended := self._ending.pop((table.plane, entry.id), None):
+        is_outdated = (
+            former is not None
+            and former.last_hop != entry.last_hop
+            and former.attachment >= entry.attachment
+        )
+        if not is_outdated and (ended := self._ending.pop((table.plane, entry.id), None)):
             ended.settled()
         if former is None:
             self._propagation.add_advertisement(table, entry)
-        elif former.last_hop != entry.last_hop and former.attachment >= entry.attachment:
+        elif is_outdated:
             # The publisher has moved on since; who does not know yet is told. Two that say they are
             # the same are left as they are: neither side would ever convince the other.
             if entry.last_hop is not LOCAL and former.attachment > entry.attachment:

@@ -72,10 +72,21 @@ class Router(Protocol):
         ...
 
     def subscribe(
-        self, id: str, filter: Filter, destination: int, settled: Answer, partly: Partly
+        self,
+        id: str,
+        filter: Filter,
+        destination: int,
+        settled: Answer,
+        partly: Partly,
+        is_renewed: bool = False,
     ) -> None:
         """`partly` is told behind which brokers alone it has not settled, if they cannot be
-        reached, as often as that changes."""
+        reached, as often as that changes. One that is renewed after a broker has lost its memory is
+        served at once: neighbours have not forgotten what they send it."""
+        ...
+
+    def serve(self, id: str) -> None:
+        """A local subscription is served from every side from now on, settled or not."""
         ...
 
     def unsubscribe(self, id: str) -> None: ...

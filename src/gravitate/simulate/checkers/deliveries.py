@@ -1,34 +1,40 @@
 """Loss, duplicates, order, gaps and uncalled-for deliveries, judged event by event.
 
-What is owed: a session gets an event if one of its subscriptions matches it, had settled before
-the event entered its first broker, and is still live. Before it settled an event *may* come; but
-once a subscription has had an event of a publisher, the publisher's later ones that match are
-owed too. Events entering again (a client that counts sends again what was not accepted in its
-sight) owe nothing new. Per session and publisher, counters only grow.
+A client has one *life* from its connecting to its disconnecting, whatever broker serves it
+meanwhile; one that goes to another broker when it is told to takes its life along. What counts is
+what the client's own broker is asked for and tells the client, seen from outside: the inputs it
+takes and the effects it wants. Only that a session begins, ends or goes on elsewhere, and that an
+event enters, is reported by brokers as to any other observer.
+
+What is owed: a client gets an event if one of its subscriptions matches it, was told to have
+settled before the event entered its first broker, and is still live. Before it settled an event
+*may* come; but once a subscription has had an event of a publisher, the publisher's later ones that
+match are owed too. Events entering again (a client that counts sends again what was not accepted in
+its sight) owe nothing new. Per life and publisher, counters only grow. A delivery is called for if
+a subscription that matches is live, or was when the event entered.
 
 How it is kept cheap: an event that enters is matched once against all live subscriptions; what
 remains is one set of numbers an event, from which deliveries strike out. Loss is read off when
-the world is quiet: whatever is still in a set and owed was lost.
-
-A subscriber that moves lives on: its session at another broker is owed what the one it left was,
-and gets it in the same order.
-
-A delivery is called for while a subscription that matches is live, and after it has ended if it
-may have waited for the client's window meanwhile. Everything here happens in the order in which
-brokers report it, counted in ticks, so that what falls on the same instant is still in order.
+the world is quiet: whatever is still in a set and owed was lost. What a broker that was killed held
+(`held`) may be, by those it held it for. Everything here happens in the order in which it is seen,
+counted in ticks, so that what falls on the same instant is still in order.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container
+from bisect import bisect_right
+from collections.abc import Callable, Container, Sequence
 
+from gravitate.broker import effects as e
+from gravitate.broker import inputs as i
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
+from gravitate.simulate.checkers.held import Holding
 from gravitate.simulate.checkers.oracle import MatcherOracle, Oracle
 from gravitate.simulate.checkers.violations import Violations
+from gravitate.simulate.hosts import StepWatcher
 
 Publisher = tuple[str, int]
 """A publisher and its incarnation."""
@@ -36,12 +42,15 @@ Publisher = tuple[str, int]
 Place = tuple[str, str]
 """A broker and a session."""
 
-OPENED, SERVED = "opened", "served"
-_KINDS = {OPENED: OPENED, "closed": OPENED, SERVED: SERVED, "left": SERVED}
-"""States that observers are told, by how the session began that they are about."""
-
 NEVER = float("inf")
-EVERYTHING = frozenset[str]()
+
+
+Between = Callable[[str, str, str], bool]
+"""Asked of the broker where an event enters, that of a client, and the client."""
+
+
+def _nothing(entered_at: str, broker: str, session: str) -> bool:
+    return False
 
 
 class _Subscription:
@@ -58,33 +67,36 @@ class _Subscription:
 
 
 class _Life:
-    """One session from its beginning to its end."""
+    """One client from its connecting to its disconnecting."""
 
-    __slots__ = ("began_at", "broker", "ended", "last", "series", "session", "subscriptions")
+    __slots__ = ("began_at", "broker", "ended", "last", "session", "subscriptions")
 
     def __init__(self, broker: str, session: str, began_at: float) -> None:
         self.began_at = began_at
         self.broker = broker
         self.session = session
         self.subscriptions: dict[str, _Subscription] = {}
-        self.ended: list[Filter] = []
-        """Filters of the subscriptions it had."""
+        self.ended: list[tuple[Filter, int]] = []
+        """Filters of the subscriptions it had, and when each ended."""
         self.last: dict[Publisher, int] = {}
-        self.series = ""
-        """What the names of its subscriptions have in common."""
 
 
 class _Pending:
     """One event that entered: when, and which subscriptions have not had it."""
 
-    __slots__ = ("tick", "waiting")
+    __slots__ = ("entered_at", "excused", "served", "tick", "waiting")
 
-    def __init__(self, tick: int, waiting: set[int]) -> None:
+    def __init__(self, tick: int, waiting: set[int], entered_at: str) -> None:
+        self.entered_at = entered_at
         self.tick = tick
         self.waiting = waiting
+        self.excused: list[Holding] = []
+        """For whom brokers held it that were killed."""
+        self.served: set[int] = set()
+        """Subscriptions that must have it although they have not settled."""
 
 
-class DeliveryChecker(Observer):
+class DeliveryChecker(Observer, StepWatcher):
     """Observes all brokers of a world; `check_quiet` judges what should have come by now."""
 
     def __init__(
@@ -100,17 +112,17 @@ class DeliveryChecker(Observer):
         self._tick = 0
         self._keys = 0
         self._live: dict[int, _Subscription] = {}
-        self._lives: dict[Place, dict[str, _Life]] = {}
-        """By how they began: a client may come anew where it is still served from elsewhere."""
-        self._ended_lives: dict[Place, _Life] = {}
-        self._moved_to: dict[Place, Place] = {}
-        """Where sessions go on whose subscriber has moved."""
-        self._left: Counter[tuple[Place, str]] = Counter()
-        """How many sessions of that place and beginning have been left and not ended yet."""
-        self._left_names: set[str] = set()
-        """Their subscriptions."""
+        self._lives: dict[Place, _Life] = {}
+        self._closing: dict[Place, list[_Life]] = {}
+        """Lives that end within this step: some of its effects are still theirs."""
+        self._changed: set[tuple[str, str]] = set()
+        """Sessions and names of subscriptions that were changed in this step."""
+        self._arriving: dict[Place, dict[str, Filter]] = {}
+        """What clients ask for that come to another broker, before they have arrived."""
         self._pending: dict[tuple[Publisher, int], _Pending] = {}
         self._entered: dict[Publisher, int] = {}
+        self._entered_ticks: dict[Publisher, tuple[list[int], list[int]]] = {}
+        """First counters of batches, and when these entered."""
         self._again: set[tuple[Publisher, int]] = set()
         """Events that entered more than once."""
         self.entered = 0
@@ -118,121 +130,140 @@ class DeliveryChecker(Observer):
         self.owed = 0
         """Deliveries owed or possible when their event entered."""
         self.delivered = 0
+        self.is_served: Between | None = None
+        """While something is away: whether those of a broker that have not settled everywhere are
+        served nevertheless with what enters at another."""
+        self.taken = 0
+        """Deliveries owed that were lost with brokers that were killed, or links given up."""
 
-    # Sessions and subscriptions
+    # Lives
 
     def on_session(self, broker: str, session: str, state: str, now: float) -> None:
-        place, kind = (broker, session), _KINDS[state]
-        begins = state == kind
-        if not begins and self._left[place, kind]:
-            self._left[place, kind] -= 1
-            return
-        life = self._lives.get(place, {}).pop(kind, None)
-        if life is not None:
-            for subscription in list(life.subscriptions):
-                # That it has ended will be told in its turn.
-                self._left_names.add(subscription)
-                self._end(life, subscription)
-            if kind == SERVED:
-                # Its client is connected elsewhere, and may still be given what it was handed.
-                self._ended_lives[place] = life
-        if begins:
-            self._moved_to.pop(place, None)
-            self._ended_lives.pop(place, None)
-            self._lives.setdefault(place, {})[kind] = _Life(broker, session, now)
+        place = (broker, session)
+        if state == "opened":
+            self._end_life(place)
+            self._lives[place] = _Life(broker, session, now)
+        elif state == "closed":
+            self._end_life(place)
 
     def on_subscriber_moved(
         self, broker: str, session: str, source: str, since: float, now: float
     ) -> None:
-        """The life goes on at `broker`: what its subscriptions were owed they still are."""
-        life = self._latest(broker, session)
-        kind = SERVED if SERVED in self._lives.get((source, session), {}) else OPENED
-        former = self._lives.get((source, session), {}).get(kind)
-        if former is None or life is None or former.began_at > since:
+        """The client has come from `source`: its life goes on here."""
+        here, there = (broker, session), (source, session)
+        asked = self._arriving.pop(here, {})
+        former = self._lives.get(there)
+        if former is None or former.began_at > since:
+            for name, filter in asked.items():
+                self._begin(self._lives[here], name, filter)
             return  # that one is gone, and what it was owed with it
-        del self._lives[source, session][kind]
-        life.last, life.ended = former.last, former.ended
-        for live in life.subscriptions.values():
-            same = [one for one in former.subscriptions.values() if one.filter == live.filter]
-            if same:
-                self._oracle.remove(live.key)
-                del self._live[live.key]
-                live.key, live.first = same[0].key, same[0].first
-                live.settled_tick = min(live.settled_tick, same[0].settled_tick)
-                self._live[live.key] = live
-                del former.subscriptions[same[0].name]
-                self._left_names.add(same[0].name)
-        for name in list(former.subscriptions):
+        self._lives[here] = self._lives.pop(there)
+        former.broker = broker
+        for name in [name for name in former.subscriptions if name not in asked]:
             self._end(former, name)
-            self._left_names.add(name)
-        self._moved_to[source, session] = (broker, session)
-        self._left[(source, session), kind] += 1
+        for name, filter in asked.items():
+            self._begin(former, name, filter)
 
-    def _latest(self, broker: str, session: str) -> _Life | None:
-        """The life of a session at a broker that began last."""
-        return next(reversed(self._lives.get((broker, session), {}).values()), None)
+    def _end_life(self, place: Place) -> None:
+        life = self._lives.pop(place, None)
+        if life is not None:
+            self._closing.setdefault(place, []).append(life)
 
-    def _life(self, broker: str, session: str) -> _Life | None:
-        """The life that a session at a broker is part of, wherever it goes on by now."""
-        place, seen = (broker, session), 0
-        while not self._lives.get(place) and place in self._moved_to and seen < 100:
-            place, seen = self._moved_to[place], seen + 1
-        return self._latest(*place) or self._ended_lives.get(place)
+    def on_crash(self, broker: str, core: object, now: float) -> None:
+        for place in [place for place in self._lives if place[0] == broker]:
+            self._end_life(place)
+        self._close()
 
-    def _owner(self, broker: str, session: str, subscription: str) -> _Life | None:
-        """The life that a subscription belongs to, if it does."""
-        for life in self._lives.get((broker, session), {}).values():
-            if subscription in life.subscriptions:
-                return life
-        return None
+    def _close(self) -> None:
+        """The step is over, and the lives that ended within it."""
+        for lives in self._closing.values():
+            for life in lives:
+                for name in list(life.subscriptions):
+                    self._end(life, name)
+        self._closing.clear()
 
-    def on_subscribed(
-        self, broker: str, session: str, subscription: str, filter: Filter, now: float
+    def _at(self, place: Place) -> _Life | None:
+        """The life that something in this step is about."""
+        closing = self._closing.get(place)
+        return closing[0] if closing else self._lives.get(place)
+
+    def excuse(self, publisher: Publisher, counter: int, holding: Holding) -> None:
+        """A broker that is killed has this event for somebody; nobody else may miss it."""
+        pending = self._pending.get((publisher, counter))
+        if pending is not None:
+            pending.excused.append(holding)
+
+    # What clients ask for, and are told
+
+    def on_step(
+        self, broker: str, inputs: Sequence[i.Input], effects: Sequence[e.Effect], now: float
     ) -> None:
-        life = self._latest(broker, session)
-        series = subscription.rstrip("0123456789")
-        for other in self._lives.get((broker, session), {}).values():
-            if other.series == series:
-                life = other
-        if life is None:
-            self._violations.add("subscribed", now, f"{session} at {broker} has no session")
-            return
-        life.series = series
-        if subscription in life.subscriptions:
-            self._end(life, subscription)
+        connected = ""
+        self._changed.clear()
+        for item in inputs:
+            if type(item) is i.ClientSubscribed:
+                self._asked(broker, item, self._asking(broker, item.session, connected))
+            elif type(item) is i.ClientUnsubscribed:
+                life = self._asking(broker, item.session, connected)
+                if life is not None and item.name in life.subscriptions:
+                    self._end(life, item.name)
+            elif type(item) is i.ClientConnected:
+                connected = item.session
+                self._arriving.pop((broker, item.session), None)
+                if item.continues is i.Continues.MOVED:
+                    self._arriving[broker, item.session] = {}
+        for effect in effects:
+            if type(effect) is e.Deliver:
+                self._delivered(broker, effect.session, effect.batch, now)
+            elif type(effect) is e.SubscriptionSettled:
+                # Which one is meant is not known where it was changed in the same step.
+                if (effect.session, effect.name) not in self._changed:
+                    self._settled(broker, effect.session, effect.name)
+            elif type(effect) is e.CloseSession:
+                for life in self._closing.get((broker, effect.session), [])[:1]:
+                    for name in list(life.subscriptions):
+                        self._end(life, name)
+                    self._closing[broker, effect.session].remove(life)
+        self._close()
+
+    def _asking(self, broker: str, session: str, connected: str) -> _Life | None:
+        """The life that asks for something; the latest, if it has connected in this step."""
+        place = (broker, session)
+        if session != connected:
+            return self._at(place)
+        return self._lives.get(place) or next(reversed(self._closing.get(place, [])), None)
+
+    def _asked(self, broker: str, item: i.ClientSubscribed, life: _Life | None) -> None:
+        place = (broker, item.session)
+        if place in self._arriving:
+            self._arriving[place][item.name] = item.filter
+        elif life is not None:
+            self._begin(life, item.name, item.filter)
+
+    def _begin(self, life: _Life, name: str, filter: Filter) -> None:
+        former = life.subscriptions.get(name)
+        if former is not None:
+            if former.filter == filter:
+                return
+            self._end(life, name)
+            self._changed.add((life.session, name))
         self._keys += 1
-        live = _Subscription(self._keys, subscription, filter, life)
-        life.subscriptions[subscription] = live
+        live = _Subscription(self._keys, name, filter, life)
+        life.subscriptions[name] = live
         self._live[live.key] = live
         self._oracle.add(live.key, filter)
 
-    def on_settled(self, broker: str, session: str, subscription: str, now: float) -> None:
-        if subscription in self._left_names:
-            return
-        life = self._owner(broker, session, subscription)
-        if life is None:
-            self._violations.add(
-                "settled", now, f"{session} at {broker} has no subscription {subscription}"
-            )
-            return
+    def _settled(self, broker: str, session: str, name: str) -> None:
+        life = self._at((broker, session))
+        live = life.subscriptions.get(name) if life is not None else None
+        if live is not None and live.settled_tick == NEVER:
+            self._tick += 1
+            live.settled_tick = self._tick
+
+    def _end(self, life: _Life, name: str) -> None:
         self._tick += 1
-        life.subscriptions[subscription].settled_tick = self._tick
-
-    def on_unsubscribed(self, broker: str, session: str, subscription: str, now: float) -> None:
-        if subscription in self._left_names:
-            self._left_names.discard(subscription)
-            return
-        life = self._owner(broker, session, subscription)
-        if life is None:
-            self._violations.add(
-                "unsubscribed", now, f"{session} at {broker} has no subscription {subscription}"
-            )
-            return
-        self._end(life, subscription)
-
-    def _end(self, life: _Life, subscription: str) -> None:
-        ended = life.subscriptions.pop(subscription)
-        life.ended.append(ended.filter)
+        ended = life.subscriptions.pop(name)
+        life.ended.append((ended.filter, self._tick))
         del self._live[ended.key]
         self._oracle.remove(ended.key)
 
@@ -253,16 +284,27 @@ class DeliveryChecker(Observer):
         self._entered[publisher] = counters[-1]
         self.entered += len(counters)
         self._tick += 1
-        matched = self._oracle.match(batch.bodies.attributes(EVERYTHING))
+        firsts, ticks = self._entered_ticks.setdefault(publisher, ([], []))
+        firsts.append(counters[0])
+        ticks.append(self._tick)
+        matched = self._oracle.match(batch.bodies.every_attribute())
         for counter, keys in zip(counters, matched, strict=True):
             if keys:
                 waiting = set(keys)
                 self.owed += len(waiting)
-                self._pending[publisher, counter] = _Pending(self._tick, waiting)
+                pending = _Pending(self._tick, waiting, broker)
+                self._pending[publisher, counter] = pending
+                if self.is_served is not None:
+                    lives = {key: self._live[key].life for key in waiting}
+                    pending.served = {
+                        key
+                        for key, life in lives.items()
+                        if self.is_served(broker, life.broker, life.session)
+                    }
 
-    def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
+    def _delivered(self, broker: str, session: str, batch: Batch, now: float) -> None:
         publisher = (batch.publisher, batch.incarnation)
-        life = self._life(broker, session)
+        life = self._at((broker, session))
         if life is None:
             self._violations.add(
                 "uncalled", now, f"{session} at {broker} has no session and got {batch!r}"
@@ -300,7 +342,7 @@ class DeliveryChecker(Observer):
         self.delivered += len(counters)
 
     def _matching(self, life: _Life, batch: Batch, index: int) -> list[_Subscription]:
-        (attributes,) = batch.bodies.select((index,)).attributes(EVERYTHING)
+        (attributes,) = batch.bodies.select((index,)).every_attribute()
         return [s for s in life.subscriptions.values() if matches(s.filter, attributes)]
 
     def _note_first(
@@ -315,9 +357,12 @@ class DeliveryChecker(Observer):
             matching[0].first.setdefault(publisher, counter)
 
     def _did_match(self, life: _Life, batch: Batch, index: int) -> bool:
-        """Whether a subscription that has ended may have called for the event."""
-        (attributes,) = batch.bodies.select((index,)).attributes(EVERYTHING)
-        return any(matches(filter, attributes) for filter in life.ended)
+        """Whether a subscription called for the event that has ended since it entered."""
+        (attributes,) = batch.bodies.select((index,)).every_attribute()
+        firsts, ticks = self._entered_ticks.get((batch.publisher, batch.incarnation), ([], []))
+        which = bisect_right(firsts, batch.counters[index]) - 1
+        entered = ticks[which] if which >= 0 else 0
+        return any(ended >= entered and matches(filter, attributes) for filter, ended in life.ended)
 
     def _check_called_for(self, life: _Life, batch: Batch, index: int, now: float) -> None:
         own = self._is_own(life, (batch.publisher, batch.incarnation))
@@ -333,16 +378,28 @@ class DeliveryChecker(Observer):
     def _is_own(self, life: _Life, publisher: Publisher) -> bool:
         return life.session == publisher[0] and life.session in self._no_local
 
-    def check_quiet(self, now: float) -> None:
-        """The world is quiet: what is owed and has not come will not come."""
-        for (publisher, counter), pending in self._pending.items():
+    def check_quiet(
+        self, now: float, is_excused: Between = _nothing, is_deferred: Between = _nothing
+    ) -> None:
+        """The world is quiet: what is owed and has not come will not come. But for what may have
+        been lost between two brokers, and what is judged later."""
+        self._close()
+        deferred: dict[tuple[Publisher, int], _Pending] = {}
+        for event, pending in self._pending.items():
+            publisher, counter = event
             for key in sorted(pending.waiting):
                 live = self._live.get(key)
                 if live is None or self._is_own(live.life, publisher):
                     continue
                 first = live.first.get(publisher)
-                settled = live.settled_tick < pending.tick
-                if settled or (first is not None and first < counter):
+                settled = live.settled_tick < pending.tick or key in pending.served
+                if not settled and (first is None or first >= counter):
+                    continue
+                if is_deferred(pending.entered_at, live.life.broker, live.life.session):
+                    deferred[event] = pending
+                elif self._may_be_lost(pending, live.life, is_excused):
+                    self.taken += 1
+                else:
                     self._violations.add(
                         "loss" if settled else "gap",
                         now,
@@ -351,4 +408,9 @@ class DeliveryChecker(Observer):
                         + ("" if settled else f", which had had {first}")
                         + ")",
                     )
-        self._pending.clear()
+        self._pending = deferred
+
+    def _may_be_lost(self, pending: _Pending, life: _Life, is_excused: Between) -> bool:
+        return is_excused(pending.entered_at, life.broker, life.session) or any(
+            holding.may_be_for(life.broker, life.session) for holding in pending.excused
+        )

@@ -24,6 +24,8 @@ class EntryChecker(Observer):
         self._entered: dict[Publisher, set[int]] = {}
         self._accepted: dict[Publisher, set[int]] = {}
         self._counting: set[Publisher] = set()
+        self._excused: dict[Publisher, set[int]] = {}
+        """What brokers held that were killed."""
 
     def accepted(self, publisher: str, incarnation: int, counter: int) -> None:
         """A client that counts was told that its publication has been accepted."""
@@ -33,16 +35,25 @@ class EntryChecker(Observer):
         """What a client numbers itself may have holes: it was not connected, or lost it."""
         self._counting.add((publisher, incarnation))
 
+    def excuse(self, publisher: Publisher, counter: int) -> None:
+        """A broker is killed that has this event; it may never enter."""
+        self._excused.setdefault(publisher, set()).add(counter)
+
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
         entered = self._entered.setdefault((batch.publisher, batch.incarnation), set())
         entered.update(batch.counters)
 
     def missing(self) -> Iterator[str]:
         for (id, incarnation), accepted in self._accepted.items():
-            lost = sorted(accepted - self._entered.get((id, incarnation), set()))
+            lost = sorted(
+                accepted
+                - self._entered.get((id, incarnation), set())
+                - self._excused.get((id, incarnation), set())
+            )
             if lost:
                 yield f"{id}#{incarnation} had {lost} accepted, which nobody published"
         for (id, incarnation), entered in self._entered.items():
-            if (id, incarnation) not in self._counting and len(entered) != max(entered):
-                lost = sorted(set(range(1, max(entered))) - entered)
+            known = entered | self._excused.get((id, incarnation), set())
+            lost = sorted(set(range(1, max(entered))) - known)
+            if lost and (id, incarnation) not in self._counting:
                 yield f"{id}#{incarnation} published {lost}, which no broker passed on"

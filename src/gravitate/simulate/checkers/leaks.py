@@ -7,11 +7,11 @@ part that is added later is watched without anybody thinking of it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gravitate.broker.core import Broker
+from gravitate.simulate.checkers.walking import CONTAINERS, OWN, attributes
 from gravitate.simulate.world import World
 
 MAY_STAY: Final[Mapping[str, str]] = {
@@ -46,9 +46,6 @@ MAY_STAY: Final[Mapping[str, str]] = {
 _TIMERS_STAY: Final = ("link:beat:", "link:grace:")
 """Links are watched for as long as they are."""
 
-_OWN: Final = ("gravitate.broker.", "gravitate.adapt.")
-_CONTAINERS: Final = (dict, list, set, frozenset, tuple, deque)
-
 
 def left_behind(world: World) -> Iterator[str]:
     """What brokers still hold, in sentences."""
@@ -70,14 +67,14 @@ def held(root: object) -> Iterator[str]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, _CONTAINERS):
+        if isinstance(one, CONTAINERS):
             below += one.values() if isinstance(one, dict) else one
             continue
-        if not type(one).__module__.startswith(_OWN):
+        if not type(one).__module__.startswith(OWN):
             continue
-        for name, value in _attributes(one):
+        for name, value in attributes(one):
             place = f"{type(one).__name__}.{name}"
-            if isinstance(value, _CONTAINERS) and value and place not in MAY_STAY:
+            if isinstance(value, CONTAINERS) and value and place not in MAY_STAY:
                 yield f"{place}: {len(value)}, for instance {_example(value)}"
             else:
                 below.append(value)
@@ -90,14 +87,6 @@ def _within(place: str, container: dict[Any, Any]) -> Iterator[str]:
     for key, value in container.items():
         if isinstance(value, dict | list | set) and value:
             yield f"{place}[{key!r}]: {len(value)}, for instance {_example(value)}"
-
-
-def _attributes(one: object) -> Iterator[tuple[str, Any]]:
-    yield from getattr(one, "__dict__", {}).items()
-    for kind in type(one).__mro__:
-        for name in getattr(kind, "__slots__", ()):
-            if hasattr(one, name):
-                yield name, getattr(one, name)
 
 
 def _example(value: Any) -> str:
