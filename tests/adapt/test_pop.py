@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gravitate.adapt.pop import Pop, PopSettings, Profile, RelocationRequest
-from gravitate.broker.inputs import ClientConnected, ClientPublished
+from gravitate.broker.interface.inputs import ClientConnected, ClientPublished
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.moves import Rationale
 from gravitate.overlay.shapes import random_tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gravitate.bench import routing
-from gravitate.broker.routing.table import Neighbour
+from gravitate.broker.routing.content.table import Neighbour
 
 
 @pytest.mark.parametrize("neighbour", [Neighbour, routing.ScannedNeighbour])

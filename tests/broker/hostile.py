@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gravitate.broker import guest_messages as g
-from gravitate.broker import messages as m
-from gravitate.broker.routing.table import EVERYWHERE
+from gravitate.broker.messages import frames as m
+from gravitate.broker.messages import guests as g
+from gravitate.broker.routing.content.table import EVERYWHERE
 from gravitate.model.events import Batch, Event
 from gravitate.model.language import parse
 from gravitate.wire.mqtt.bodies import FrameBodies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.advertisements import INDEXED_FROM, Advertisements
+from gravitate.broker.sessions.advertisements import INDEXED_FROM, Advertisements
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 from gravitate.model.topics import topic_filter

@@ -7,17 +7,17 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from gravitate.broker.effects import CloseSession, Deliver, HoldReading, Send
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseSession, Deliver, HoldReading, Send
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
     ClientPublished,
     ClientSubscribed,
     ClientUnsubscribed,
 )
-from gravitate.broker.messages import Data, Publications
+from gravitate.broker.messages.frames import Data, Publications
+from gravitate.broker.messages.parcels import framed, publications, weight_bytes
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.parcels import framed, publications, weight_bytes
 from gravitate.broker.routing import table
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.routing.candidates import Candidates
+from gravitate.broker.routing.content.candidates import Candidates
 from gravitate.model.covering import covers, intersects, is_empty
 from gravitate.model.filters import EVERYTHING, Filter
 from gravitate.model.language import parse, wanted_filter

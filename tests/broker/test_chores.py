@@ -7,8 +7,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from gravitate.broker.effects import SetTimer, Stopped
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import SetTimer, Stopped
+from gravitate.broker.interface.inputs import (
     ClientAdvertised,
     ClientConnected,
     ClientDisconnected,

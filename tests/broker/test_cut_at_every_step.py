@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gravitate.broker.effects import CloseSession
-from gravitate.broker.inputs import MoveRequested
+from gravitate.broker.interface.effects import CloseSession
+from gravitate.broker.interface.inputs import MoveRequested
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
 from tests.broker.wired import QUIET, Wired
 

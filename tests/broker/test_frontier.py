@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.routing.frontier import Frontier
+from gravitate.broker.routing.content.frontier import Frontier
 from gravitate.model.covering import covers
 from gravitate.model.filters import Filter
 from gravitate.model.language import parse

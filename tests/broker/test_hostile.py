@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from gravitate.adapt.catalogue import mechanisms
-from gravitate.broker import inputs as i
-from gravitate.broker.effects import CloseLink
-from gravitate.broker.messages import Hello
+from gravitate.broker.interface import inputs as i
+from gravitate.broker.interface.effects import CloseLink
+from gravitate.broker.messages.frames import Hello
 from gravitate.model.events import Event
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.simulate.random_worlds import MECHANISMS

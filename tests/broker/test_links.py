@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
+from gravitate.broker.interface.inputs import (
     FrameReceived,
     LinkClosed,
     LinkHeard,
     LinkOpened,
     TimerFired,
 )
-from gravitate.broker.links import LOOK_AGAIN_S
-from gravitate.broker.messages import (
+from gravitate.broker.links.table import LOOK_AGAIN_S
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Data,
     Drained,
@@ -24,8 +24,8 @@ from gravitate.broker.messages import (
     Pong,
     Refusal,
 )
+from gravitate.broker.messages.parcels import FRAME_MESSAGES_MAX
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.parcels import FRAME_MESSAGES_MAX
 
 HELLO = Hello("gravitate", "b", 7, 0, 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravitate.broker.mechanisms import Mechanism, Post
+from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher

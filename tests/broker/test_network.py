@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     AdvertisementSettled,
     CloseSession,
     HoldReading,
@@ -12,7 +12,7 @@ from gravitate.broker.effects import (
     Stopped,
     SubscriptionSettled,
 )
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientAdvertised,
     ClientCongested,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gravitate.broker.effects import HoldReading, SubscriptionSettled
-from gravitate.broker.inputs import ClientConnected
+from gravitate.broker.interface.effects import HoldReading, SubscriptionSettled
+from gravitate.broker.interface.inputs import ClientConnected
 from tests.broker.wired import QUIET, Wired
 
 LINE = [("a", "b"), ("b", "c")]

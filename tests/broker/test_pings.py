@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from gravitate.broker.effects import PingBrokers
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import PingBrokers
+from gravitate.broker.interface.inputs import (
     BrokersPinged,
     ClientConnected,
     ClientDisconnected,
@@ -15,7 +15,7 @@ from gravitate.broker.inputs import (
     MoveRequested,
     TimerFired,
 )
-from gravitate.broker.mechanisms import Mechanism, Post
+from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.model.filters import EVERYTHING
 from gravitate.model.moves import Rationale, RelocatePublisher
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     MOVED,
     NOT_HERE,
     Attached,
@@ -15,8 +15,7 @@ from gravitate.broker.effects import (
     Redirect,
     SubscriptionSettled,
 )
-from gravitate.broker.guest_messages import GuestCut
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientArrived,
     ClientConnected,
@@ -29,8 +28,9 @@ from gravitate.broker.inputs import (
     MoveRequested,
     StopRequested,
 )
+from gravitate.broker.messages.guests import GuestCut
+from gravitate.broker.moves.reassignment import ASK_AGAIN_S, LEASE_S, PATIENCE_S, State
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.reassignment import ASK_AGAIN_S, LEASE_S, PATIENCE_S, State
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import MoveOutcome, Rationale, ReassignSubscriber

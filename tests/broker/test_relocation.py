@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     MOVED,
     TAKEN_OVER,
     Attached,
@@ -13,7 +13,7 @@ from gravitate.broker.effects import (
     Redirect,
     SubscriptionSettled,
 )
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAdvertised,
     ClientConnected,
     ClientDisconnected,
@@ -23,9 +23,9 @@ from gravitate.broker.inputs import (
     Input,
     MoveRequested,
 )
-from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.moves.relocation import PATIENCE_S, State
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.relocation import PATIENCE_S, State
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher

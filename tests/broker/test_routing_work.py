@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gravitate.broker.core import Broker
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAdvertised,
     ClientConnected,
     ClientDisconnected,
@@ -15,7 +15,7 @@ from gravitate.broker.inputs import (
     ClientSubscribed,
     ClientUnsubscribed,
 )
-from gravitate.broker.routing.candidates import Candidates
+from gravitate.broker.routing.content.candidates import Candidates
 from gravitate.model import covering
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.fixed import Path

@@ -10,14 +10,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gravitate.broker.effects import CloseSession, SubscriptionSettled
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseSession, SubscriptionSettled
+from gravitate.broker.interface.inputs import (
     ClientPublished,
     ClientSubscribed,
     ClientUnsubscribed,
     MoveRequested,
 )
-from gravitate.broker.subscriber_tether import State
+from gravitate.broker.moves.tether.subscriber import State
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher

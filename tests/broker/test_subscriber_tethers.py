@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from gravitate.broker.effects import CloseSession, Deliver, Send, SubscriptionSettled
-from gravitate.broker.guest_messages import GuestCut, GuestWants
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseSession, Deliver, Send, SubscriptionSettled
+from gravitate.broker.interface.inputs import (
     ClientDisconnected,
     ClientSubscribed,
     ClientUnsubscribed,
@@ -18,17 +17,18 @@ from gravitate.broker.inputs import (
     StopRequested,
     TimerFired,
 )
-from gravitate.broker.link import Role
-from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import Data, PrepareMove
+from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
+from gravitate.broker.links.link import Role
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.messages.frames import Data, PrepareMove
+from gravitate.broker.messages.guests import GuestCut, GuestWants
+from gravitate.broker.moves.reassignment import PATIENCE_S
+from gravitate.broker.moves.reassignment import State as MoveState
+from gravitate.broker.moves.tether.publisher import onward as joined
+from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
+from gravitate.broker.moves.tether.subscriber_origin import ARRIVE_S_MAX
+from gravitate.broker.moves.tether.subscriber_remote import LOST_S_MAX
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.reassignment import PATIENCE_S
-from gravitate.broker.reassignment import State as MoveState
-from gravitate.broker.subscriber_tether import State, SubscriberTether
-from gravitate.broker.subscriber_tethers import ARRIVE_S_MAX
-from gravitate.broker.tether import onward as joined
-from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
-from gravitate.broker.tethered_subscribers import LOST_S_MAX
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     STOPPING,
     TAKEN_OVER,
     Accept,
@@ -16,7 +16,7 @@ from gravitate.broker.effects import (
     CloseSession,
     HoldReading,
 )
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAdvertised,
     ClientConnected,
     ClientDisconnected,
@@ -26,23 +26,23 @@ from gravitate.broker.inputs import (
     MoveRequested,
     StopRequested,
 )
-from gravitate.broker.link import Role
-from gravitate.broker.links import LinkTable
-from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import (
+from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
+from gravitate.broker.links.link import Role
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.messages.frames import (
     Publications,
     Subscribe,
     TetherAttach,
     TetherClosed,
     TetherDetach,
 )
+from gravitate.broker.moves.relocation import PATIENCE_S
+from gravitate.broker.moves.relocation import State as MoveState
+from gravitate.broker.moves.tether.publisher import State, Tether
+from gravitate.broker.moves.tether.publisher_origin import ARRIVE_S_MAX
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.relocation import PATIENCE_S
-from gravitate.broker.relocation import State as MoveState
-from gravitate.broker.routing.table import EVERYWHERE
-from gravitate.broker.tether import State, Tether
-from gravitate.broker.tether_links import DOWN_S_MAX, LINGER_S
-from gravitate.broker.tethers import ARRIVE_S_MAX
+from gravitate.broker.routing.content.table import EVERYWHERE
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher

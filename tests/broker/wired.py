@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     Accept,
     CloseLink,
     Deliver,
@@ -16,7 +16,7 @@ from gravitate.broker.effects import (
     SetTimer,
     Stopped,
 )
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientConnected,
     ClientDisconnected,
     ClientPublished,
@@ -27,7 +27,7 @@ from gravitate.broker.inputs import (
     LinkOpened,
     TimerFired,
 )
-from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse

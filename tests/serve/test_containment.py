@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gravitate.broker.guards import CoreBroken, Guard
-from gravitate.broker.inputs import ClientDisconnected, MoveRequested
-from gravitate.broker.mechanisms import Mechanism, Post
-from gravitate.broker.messages import MechanismMessage
+from gravitate.broker.interface.inputs import ClientDisconnected, MoveRequested
+from gravitate.broker.mechanisms.guards import CoreBroken, Guard
+from gravitate.broker.mechanisms.mechanism import Mechanism, Post
+from gravitate.broker.messages.frames import MechanismMessage
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale, RelocatePublisher

@@ -11,14 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.guests import guest_messages
 
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    GuestCut,
-    GuestWants,
-    TakeGuest,
-    Wanted,
-)
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
     Congested,
@@ -41,6 +34,13 @@ from gravitate.broker.messages import (
     Subscribe,
     SyncEnd,
     Unsubscribe,
+)
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    GuestCut,
+    GuestWants,
+    TakeGuest,
+    Wanted,
 )
 from gravitate.errors import LocalProtocolError, PeerError
 from gravitate.model.canonical import any_of

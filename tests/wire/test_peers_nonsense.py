@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.wire.guests import guest_messages
 
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import CloseLink, Deliver, Send
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseLink, Deliver, Send
+from gravitate.broker.interface.inputs import (
     ClientConnected,
     ClientPublished,
     ClientSubscribed,
@@ -21,7 +21,7 @@ from gravitate.broker.inputs import (
     LinkOpened,
     TimerFired,
 )
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
     Congested,

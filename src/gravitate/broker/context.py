@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gravitate.broker.effects import Effect
+from gravitate.broker.interface.effects import Effect
 from gravitate.broker.lives import Lives
-from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 

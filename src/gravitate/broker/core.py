@@ -14,34 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gravitate.broker.chores import Chores
-from gravitate.broker.clients import Clients
-from gravitate.broker.congestion import CongestionView
 from gravitate.broker.context import Context
-from gravitate.broker.deposits import Deposits
-from gravitate.broker.destinations import Destinations
-from gravitate.broker.dispatch import Dispatch
-from gravitate.broker.effects import STOPPING, CloseSession, Effect, SetTimer, Stopped, Warn
-from gravitate.broker.forwarding import FORWARDERS
-from gravitate.broker.guards import Failed, Guard, guarded_call
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    Entrusted,
-    GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestCut,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestSettled,
-    GuestWants,
-    Reminder,
-    TakeGuest,
+from gravitate.broker.forwarding.congestion import CongestionView
+from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.handovers import Handovers
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.forwarding.recent import RECENT_S_MAX
+from gravitate.broker.forwarding.strategy import FORWARDERS
+from gravitate.broker.interface.effects import (
+    STOPPING,
+    CloseSession,
+    Effect,
+    SetTimer,
+    Stopped,
+    Warn,
 )
-from gravitate.broker.handovers import Handovers
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     BrokersPinged,
     ClientAcknowledged,
     ClientAdvertised,
@@ -64,10 +52,14 @@ from gravitate.broker.inputs import (
     StopRequested,
     TimerFired,
 )
-from gravitate.broker.links import LinkTable
+from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
-from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import (
+from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
+from gravitate.broker.mechanisms.host import MoveWatcher, Posts
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.mechanisms.pings import Pings
+from gravitate.broker.messages.frames import (
     Advertise,
     Congested,
     Drained,
@@ -97,22 +89,37 @@ from gravitate.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from gravitate.broker.move_paths import MovePaths
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    Entrusted,
+    GuestAnswer,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestPaused,
+    GuestRedirect,
+    GuestSettled,
+    GuestWants,
+    Reminder,
+    TakeGuest,
+)
+from gravitate.broker.moves.path import MovePaths
+from gravitate.broker.moves.relocation import Relocations
+from gravitate.broker.moves.subscribers import SubscriberMoves
+from gravitate.broker.moves.tether.deposits import Deposits
+from gravitate.broker.moves.tether.publisher_origin import Tethers
+from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.broker.pings import Pings
-from gravitate.broker.posts import MoveWatcher, Posts
-from gravitate.broker.publishers import Publishers
-from gravitate.broker.recent import RECENT_S_MAX
-from gravitate.broker.relocation import Relocations
-from gravitate.broker.routing.strategy import ROUTERS
-from gravitate.broker.routing.table import EVERYWHERE
-from gravitate.broker.sessions import Publisher
-from gravitate.broker.subscriber_moves import SubscriberMoves
-from gravitate.broker.subscriptions import Subscriptions
-from gravitate.broker.tether_links import TetherLinks
-from gravitate.broker.tethered import Tethered, TetheredPublishers
-from gravitate.broker.tethers import Tethers
+from gravitate.broker.routing.content.table import EVERYWHERE
+from gravitate.broker.routing.router import ROUTERS
+from gravitate.broker.sessions.chores import Chores
+from gravitate.broker.sessions.clients import Clients
+from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.session import Publisher
+from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 

@@ -28,17 +28,7 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    Entrusted,
-    GuestAnswer,
-    GuestCut,
-    GuestWants,
-    Reminder,
-    TakeGuest,
-    Wanted,
-)
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
     Control,
@@ -55,6 +45,16 @@ from gravitate.broker.messages import (
     Subscribe,
     TetherAdvertise,
     TetherAttach,
+)
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    Entrusted,
+    GuestAnswer,
+    GuestCut,
+    GuestWants,
+    Reminder,
+    TakeGuest,
+    Wanted,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import taken

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import pairwise
 
 from gravitate.broker.core import Broker
-from gravitate.broker.inputs import Input, TimerFired
-from gravitate.broker.link import LinkState
+from gravitate.broker.interface.inputs import Input, TimerFired
+from gravitate.broker.links.link import LinkState
 from gravitate.broker.observers import Observer
 from gravitate.overlay.tree import path
 from gravitate.simulate.checkers.deliveries import DeliveryChecker

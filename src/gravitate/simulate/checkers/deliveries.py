@@ -25,8 +25,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter

@@ -1,0 +1,185 @@
+"""Where mechanisms stand at their broker: messages, timers, locks, proposals.
+
+Owns the broker's move lock and the moves proposed here. A move needs a protocol that carries it
+out; a kind of move without one is refused at once, and the proposer observes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.messages.frames import (
+    Control,
+    LockAnswer,
+    LockRelease,
+    LockRequest,
+    MechanismMessage,
+)
+from gravitate.broker.moves.lock import MoveLock
+from gravitate.model.moves import Move, MoveOutcome
+
+MoveProtocol = Callable[[Move], None]
+MoveWatcher = Callable[[Move, str, str, float], None]
+"""Told of each step of a move, at its end of the outcome and why it was not done; and when."""
+
+
+class Posts:
+    """All mechanisms of a broker."""
+
+    def __init__(
+        self,
+        context: Context,
+        mechanisms: Sequence[Mechanism],
+        links: LinkTable,
+        send: Callable[[str, Control], None],
+    ) -> None:
+        self._context = context
+        self._links = links
+        self._send = send
+        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
+        self.lock = MoveLock()
+        self.protocols: dict[type, MoveProtocol] = {}
+        """What carries out a kind of move; it reports the end by `ended`."""
+        self.move_watchers: list[MoveWatcher] = []
+        self.may_move: Callable[[str], bool] = lambda publisher: False
+        """Whether a client of this broker could be relocated."""
+        self.ping: Callable[[Mechanism, str, Sequence[str]], None] = (
+            lambda mechanism, publisher, brokers: None
+        )
+        """Ask a client of this broker how far others are from it."""
+        self._tokens = count(1)
+        self._asked: dict[int, tuple[Mechanism, str, str]] = {}
+        """Lock requests under way: token -> (who asked, whom, for which move)."""
+
+    def attach(self) -> None:
+        for mechanism in self._mechanisms.values():
+            mechanism.attach(MechanismPost(self, mechanism), self._context.now)
+
+    def handle(
+        self, peer: str, message: LockRequest | LockAnswer | LockRelease | MechanismMessage
+    ) -> None:
+        now = self._context.now
+        match message:
+            case LockRequest():
+                granted = self.lock.request(message.move, message.exclusive, message.lease_s, now)
+                self._send(peer, LockAnswer(message.token, granted))
+            case LockAnswer():
+                asked = self._asked.pop(message.token, None)
+                if asked is not None:
+                    mechanism, broker, move = asked
+                    mechanism.on_lock(broker, move, message.granted, now)
+            case LockRelease():
+                self.lock.release(message.move)
+            case MechanismMessage():
+                receiver = self._mechanisms.get(message.mechanism)
+                if receiver is not None:
+                    receiver.on_message(peer, bytes(message.body), now)
+
+    def lost(self, peer: str) -> None:
+        """What was asked of `peer` went with its link: nobody waits for a lock."""
+        for token in [t for t, (_, asked, _) in self._asked.items() if asked == peer]:
+            mechanism, broker, move = self._asked.pop(token)
+            mechanism.on_lock(broker, move, False, self._context.now)
+
+    def timer(self, name: str, key: str) -> None:
+        self._mechanisms[name].on_timer(key, self._context.now)
+
+    def propose(self, move: Move) -> None:
+        protocol = self.protocols.get(type(move))
+        if protocol is None:
+            self.ended(move, MoveOutcome.REFUSED, "brokers do not carry out this kind of move")
+        else:
+            protocol(move)
+
+    def entered(self, move: Move, step: str, reason: str = "") -> None:
+        """A move goes on, or has ended."""
+        for watcher in self.move_watchers:
+            watcher(move, step, reason, self._context.now)
+
+    def ended(self, move: Move, outcome: MoveOutcome, reason: str = "") -> None:
+        self.entered(move, outcome.value, reason)
+        context = self._context
+        for observer in context.observers:
+            observer.on_move(context.broker_id, move, outcome, context.now)
+
+    def request_lock(
+        self, mechanism: Mechanism, peer: str, move: str, exclusive: bool, lease_s: float
+    ) -> None:
+        now = self._context.now
+        if peer == self._context.broker_id:
+            mechanism.on_lock(peer, move, self.lock.request(move, exclusive, lease_s, now), now)
+            return
+        if self._links[peer].given_up:
+            mechanism.on_lock(peer, move, False, now)
+            return
+        token = next(self._tokens)
+        self._asked[token] = (mechanism, peer, move)
+        self._send(peer, LockRequest(move, exclusive, lease_s, token))
+
+    def release_lock(self, peer: str, move: str) -> None:
+        if peer == self._context.broker_id:
+            self.lock.release(move)
+        else:
+            self._send(peer, LockRelease(move))
+
+    def send(self, mechanism: Mechanism, peer: str, body: bytes) -> None:
+        self._send(peer, MechanismMessage(mechanism.name, body))
+        context = self._context
+        for observer in context.observers:
+            observer.on_mechanism_sent(
+                context.broker_id, peer, mechanism.name, len(body), context.now
+            )
+
+    def set_timer(self, mechanism: Mechanism, key: str, at: float) -> None:
+        self._context.emit(SetTimer(f"mechanism:{mechanism.name}:{key}", at))
+
+    def neighbours(self) -> list[str]:
+        return self._links.neighbours()
+
+    def rtt_s(self, peer: str) -> float:
+        return self._links[peer].rtt_s
+
+    @property
+    def broker_id(self) -> str:
+        return self._context.broker_id
+
+
+class MechanismPost:
+    """The `Post` of one mechanism."""
+
+    def __init__(self, posts: Posts, mechanism: Mechanism) -> None:
+        self._posts = posts
+        self._mechanism = mechanism
+        self.broker_id = posts.broker_id
+
+    def neighbours(self) -> list[str]:
+        return self._posts.neighbours()
+
+    def rtt_s(self, peer: str) -> float:
+        return self._posts.rtt_s(peer)
+
+    def may_move(self, publisher: str) -> bool:
+        return self._posts.may_move(publisher)
+
+    def ping(self, publisher: str, brokers: Sequence[str]) -> None:
+        self._posts.ping(self._mechanism, publisher, brokers)
+
+    def send(self, peer: str, body: bytes) -> None:
+        self._posts.send(self._mechanism, peer, body)
+
+    def set_timer(self, key: str, at: float) -> None:
+        self._posts.set_timer(self._mechanism, key, at)
+
+    def propose(self, move: Move) -> None:
+        self._posts.propose(move)
+
+    def request_lock(self, peer: str, move: str, exclusive: bool, lease_s: float) -> None:
+        self._posts.request_lock(self._mechanism, peer, move, exclusive, lease_s)
+
+    def release_lock(self, peer: str, move: str) -> None:
+        self._posts.release_lock(peer, move)
