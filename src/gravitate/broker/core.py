@@ -118,7 +118,7 @@ from gravitate.broker.routing.router import ROUTERS
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.publishers import Publishers
-from gravitate.broker.sessions.session import Publisher
+from gravitate.broker.sessions.session import Publisher, Session
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
@@ -151,7 +151,8 @@ class Broker:
             observers = [Guard(observer, detached) for observer in observers]
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
-        self._context = context = Context(broker_id, options, observers, mechanisms, self.lives)
+        watching = (*mechanisms, *observers)
+        self._context = context = Context(broker_id, options, watching, self.lives)
         self.links = LinkTable(
             broker_id,
             incarnation,
@@ -178,7 +179,7 @@ class Broker:
         self._chores = Chores(context)
         self._handovers = Handovers(self.dispatch, self.links)
         self.publishers = Publishers(
-            context, self.router, self.dispatch, self._handovers, self._chores
+            context, self.router, self.dispatch, self._handovers, self._chores, self._mark
         )
         self.tethered = TetheredPublishers(
             context, self.router, self.publishers, self.links, self._tell_tether
@@ -298,7 +299,9 @@ class Broker:
             self._has_reset = False
             self.router.synchronise()
         while self.dispatch.overloaded:
-            self.subscribers.close_overloaded(self.dispatch.overloaded.popitem()[0])
+            session = self.dispatch.overloaded.popitem()[0]
+            assert isinstance(session, Session)
+            self.subscribers.close_overloaded(session)
         self.subscribers.tethers.flush()
         if self._chores.waiting:
             self._chores.go_on()
@@ -522,6 +525,10 @@ class Broker:
             self.tethers.handle(origin, message)
         elif origin in self.links:
             self.dispatch.send_control(origin, message)
+
+    def _mark(self, batch: Batch) -> int:
+        """What mechanisms write on a batch that is published here."""
+        return next(filter(None, (one.mark(batch, self._context.now) for one in self.mechanisms)), 0)
 
     def _publishers_of(self, life: Life) -> list[Publisher]:
         """Those of a life that are here: the client's session, and what is attached for it."""

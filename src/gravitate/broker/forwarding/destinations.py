@@ -8,10 +8,12 @@ deliver to, each once, with the best quality of service that was asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
+from gravitate.broker.forwarding.receiver import Receiver, Subscription
 from gravitate.broker.forwarding.strategy import Forwarder
-from gravitate.broker.sessions.session import LocalSubscription, Session
+
+Made = TypeVar("Made", bound=Subscription)
 
 NOWHERE: Final = ""
 """In place of a subscription that nothing goes to any more; no broker has this name."""
@@ -24,7 +26,7 @@ class Plan:
 
     __slots__ = ("hops", "session_ids", "sessions")
 
-    def __init__(self, hops: tuple[str, ...], sessions: list[tuple[Session, int, bool]]) -> None:
+    def __init__(self, hops: tuple[str, ...], sessions: list[tuple[Receiver, int, bool]]) -> None:
         self.hops = hops
         self.sessions = sessions
         """(session, quality of service asked for, whether its own events are unwanted)."""
@@ -34,7 +36,7 @@ class Plan:
 class Destinations:
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
-        self._stands_for: list[str | LocalSubscription | None] = []
+        self._stands_for: list[str | Subscription | None] = []
         """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
         self._anchors: dict[str, int] = {}
@@ -50,19 +52,20 @@ class Destinations:
             destination = self._anchors[broker] = self._allocate(broker)
         return destination
 
-    def add(self, subscription: Callable[[int], LocalSubscription]) -> LocalSubscription:
+    def add(self, subscription: Callable[[int], Made]) -> Made:
         """A new local subscription, made with the destination it gets."""
         destination = self._allocate(None)
-        made = self._stands_for[destination] = subscription(destination)
+        made = subscription(destination)
+        self._stands_for[destination] = made
         return made
 
-    def mute(self, subscriptions: Iterable[LocalSubscription]) -> None:
+    def mute(self, subscriptions: Iterable[Subscription]) -> None:
         """Nothing goes to these any more; their numbers stay theirs until they are removed."""
         for subscription in subscriptions:
             self._stands_for[subscription.destination] = NOWHERE
         self.changed()
 
-    def remove(self, subscription: LocalSubscription) -> None:
+    def remove(self, subscription: Subscription) -> None:
         self._stands_for[subscription.destination] = None
         self._free.append(subscription.destination)
         self.changed()
@@ -83,7 +86,7 @@ class Destinations:
 
     def _make_plan(self, destinations: tuple[int, ...]) -> Plan:
         anchors: list[str] = []
-        sessions: dict[Session, tuple[Session, int, bool]] = {}
+        sessions: dict[Receiver, tuple[Receiver, int, bool]] = {}
         for destination in destinations:
             target = self._stands_for[destination]
             assert target is not None, f"destination {destination} stands for nothing"

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.receiver import Receiver
 from gravitate.broker.forwarding.recent import Recent
 from gravitate.broker.interface.effects import Deliver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import Carrying, Control, Publications
 from gravitate.broker.routing.router import Router
-from gravitate.broker.sessions.session import Session
 from gravitate.model.events import Batch
 
 
@@ -33,7 +33,7 @@ class Dispatch:
         self._links = links
         self.outgoing: dict[str, list[Batch]] = {}
         """Batches for neighbours, of this call. A control message does not overtake them."""
-        self.overloaded: dict[Session, None] = {}
+        self.overloaded: dict[Receiver, None] = {}
         """Sessions that have fallen too far behind in this call."""
         self.recent: Recent | None = Recent()
         """What has come so far; None: that is not needed any more."""
@@ -100,7 +100,7 @@ class Dispatch:
         for index, answer in enumerate(answers):
             indices.setdefault(answer, []).append(index)
         by_hop: dict[str, list[tuple[int, ...]]] = {}
-        by_session: dict[Session, list[tuple[tuple[int, ...], int]]] = {}
+        by_session: dict[Receiver, list[tuple[tuple[int, ...], int]]] = {}
         for answer in indices:
             plan = self._destinations.plan(answer)
             for peer in plan.hops:
@@ -128,7 +128,7 @@ class Dispatch:
         else:
             waiting.append(batch)
 
-    def _deliver_to_all(self, sessions: Iterable[tuple[Session, int, bool]], batch: Batch) -> None:
+    def _deliver_to_all(self, sessions: Iterable[tuple[Receiver, int, bool]], batch: Batch) -> None:
         """Deliver to many sessions; what they have in common is found out once."""
         publisher = (batch.publisher, batch.incarnation)
         first, last = batch.counters[0], batch.counters[-1]
@@ -143,7 +143,7 @@ class Dispatch:
             else:
                 self.hand_over(session, batch, 0, 0)
 
-    def deliver(self, session: Session, batch: Batch, qos_asked: int) -> None:
+    def deliver(self, session: Receiver, batch: Batch, qos_asked: int) -> None:
         """What a client has not been given before of a batch goes to its session."""
         fresh = session.fresh(batch)
         if fresh is not batch:
@@ -152,7 +152,7 @@ class Dispatch:
                 return
         self._offer(session, fresh, qos_asked)
 
-    def _offer(self, session: Session, fresh: Batch, qos_asked: int) -> None:
+    def _offer(self, session: Receiver, fresh: Batch, qos_asked: int) -> None:
         qos = qos_asked if qos_asked < fresh.qos else fresh.qos
         if qos == 0 and session.congested and not session.holding:
             self.events_dropped += len(fresh)
@@ -161,12 +161,12 @@ class Dispatch:
             self.overloaded[session] = None
             self.events_overflowed += len(fresh)
 
-    def release(self, session: Session) -> None:
+    def release(self, session: Receiver) -> None:
         """A session that held goes on with what it has kept."""
         for batch, qos in session.released():
             self._offer(session, batch, qos)
 
-    def hand_over(self, session: Session, batch: Batch, qos: int, sequence: int) -> None:
+    def hand_over(self, session: Receiver, batch: Batch, qos: int, sequence: int) -> None:
         """What a session lets through goes to its client. It counts as delivered by the broker that
         has matched it, the last on its path, though that may have handed it over to this one."""
         self.events_delivered += len(batch.counters)
@@ -200,7 +200,7 @@ class Dispatch:
         for observer in context.observers:
             observer.on_hop(context.broker_id, came_from, batch, local, links, context.now)
 
-    def _dropped(self, session: Session, count: int, reason: str) -> None:
+    def _dropped(self, session: Receiver, count: int, reason: str) -> None:
         context = self._context
         for observer in context.observers:
             observer.on_dropped(context.broker_id, session.id, count, reason, context.now)

@@ -33,9 +33,8 @@ from gravitate.broker.interface.inputs import (
     Continues,
 )
 from gravitate.broker.messages.guests import Wanted
-from gravitate.broker.moves.tether.publisher_origin import Tethers
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.routing.router import Router
+from gravitate.broker.sessions.elsewhere import PublishersElsewhere, SubscribersElsewhere
 from gravitate.broker.sessions.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.sessions.session import Publisher, Session
 from gravitate.broker.sessions.subscriptions import Subscriptions
@@ -56,8 +55,8 @@ class Clients:
         subscriptions: Subscriptions,
         dispatch: Dispatch,
         publishers: Publishers,
-        tethers: Tethers,
-        subscriber_tethers: SubscriberTethers,
+        tethers: PublishersElsewhere,
+        subscriber_tethers: SubscribersElsewhere,
     ) -> None:
         self._context = context
         self._router = router
@@ -145,7 +144,7 @@ class Clients:
             self._publishers.unadvertise_all(session)
             self.on_closed(session)
         else:
-            self._tethers.close(session.tether)
+            self._tethers.close(session)
 
     def _end_session(self, session: Session) -> None:
         del self.sessions[session.id]
@@ -154,7 +153,7 @@ class Clients:
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
         if session.subscriber_tether is not None:
-            self._subscriber_tethers.close(session.subscriber_tether)
+            self._subscriber_tethers.close(session)
         self._subscriptions.end_all(session)
 
     def _observe(self, session: Session, state: str) -> None:
@@ -218,7 +217,7 @@ class Clients:
         if session.subscriber_tether is None:
             self._subscriptions.subscribe(session, wanted)
         else:
-            self._subscriber_tethers.subscribe(session.subscriber_tether, wanted)
+            self._subscriber_tethers.subscribe(session, wanted)
 
     def unsubscribed(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
@@ -227,7 +226,7 @@ class Clients:
         if session.subscriber_tether is None:
             self._subscriptions.unsubscribe(session, name)
         else:
-            self._subscriber_tethers.unsubscribe(session.subscriber_tether, name)
+            self._subscriber_tethers.unsubscribe(session, name)
 
     # Publications --------------------------------------------------------------------------
 
@@ -238,7 +237,7 @@ class Clients:
         if session.tether is None:
             self._publishers.advertise(session, f"{CLIENTS_OWN}{name}", filter)
         else:
-            self._tethers.advertise(session.tether, f"{CLIENTS_OWN}{name}", filter)
+            self._tethers.advertise(session, f"{CLIENTS_OWN}{name}", filter)
 
     def unadvertised(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
@@ -247,7 +246,7 @@ class Clients:
         if session.tether is None:
             self._publishers.withdraw(session, f"{CLIENTS_OWN}{name}")
         else:
-            self._tethers.withdraw(session.tether, f"{CLIENTS_OWN}{name}")
+            self._tethers.withdraw(session, f"{CLIENTS_OWN}{name}")
 
     def published(self, input: ClientPublished) -> None:
         session = self.sessions.get(input.session)
@@ -264,7 +263,7 @@ class Clients:
             if session.tether is None:
                 self._publishers.publish(session, batch)
             else:
-                self._tethers.publish(session.tether, batch)
+                self._tethers.publish(session, batch)
         if input.qos:
             self._accept(session, size, batch)
 

@@ -47,12 +47,14 @@ class Publishers:
         dispatch: Dispatch,
         handovers: Handovers,
         chores: Chores,
+        mark: Callable[[Batch], int],
     ) -> None:
         self._context = context
         self._router = router
         self._dispatch = dispatch
         self._handovers = handovers
         self._chores = chores
+        self._mark = mark
         self.departing: dict[str, Publisher] = {}
         """Publishers on their way to another broker, by their ids."""
         self.is_congested: Callable[[Life], bool] = lambda life: False
@@ -265,8 +267,7 @@ class Publishers:
         """Route a batch, after what it has to wait for."""
         context = self._context
         if context.observers:
-            for mechanism in context.mechanisms:
-                batch.trace_mark = batch.trace_mark or mechanism.mark(batch, context.now)
+            batch.trace_mark = batch.trace_mark or self._mark(batch)
             for observer in context.observers:
                 observer.on_published(context.broker_id, batch, context.now)
         widened, ended = publisher.widened(batch)

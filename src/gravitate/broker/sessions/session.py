@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from gravitate.broker.interface.effects import PingBrokers, ToClient, ToPublisher
 from gravitate.broker.interface.inputs import ClientConnected, ClientPublished
@@ -29,12 +28,9 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.backlog import Kept, Seen
+from gravitate.broker.sessions.elsewhere import PublisherElsewhere
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
-
-if TYPE_CHECKING:
-    from gravitate.broker.moves.tether.publisher import Tether
-    from gravitate.broker.moves.tether.subscriber import SubscriberTether
 
 FOR_CLIENT = "topic:"
 """Begins the keys of what is advertised for a client: a topic, or a prefix of several."""
@@ -219,7 +215,7 @@ class Session(Publisher):
         self._window = window
         self._hand_over = hand_over
         self.next_counter = 1
-        self.tether: Tether | None = None
+        self.tether: PublisherElsewhere | None = None
         """What stands for the client as a publisher, once it may be attached elsewhere."""
         self.pings: dict[str, PingBrokers] = {}
         """What the client was asked to measure and has not answered, by who wants to know."""
@@ -240,7 +236,7 @@ class Session(Publisher):
         self.seen_bytes = 0
         self._sweep_at_bytes = SWEEP_BYTES_MIN
 
-        self.subscriber_tether: SubscriberTether | None = None
+        self.subscriber_tether: object | None = None
         """What stands for the client as a subscriber, once it may be served elsewhere."""
         self.unsettled_subscriptions: set[str] = set()
         """Names of those that have not settled yet."""

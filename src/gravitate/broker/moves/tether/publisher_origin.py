@@ -126,36 +126,34 @@ class Tethers:
         session.say(Attached(session.id))
         return True
 
-    def advertise(self, tether: Tether, key: str, filter: Filter) -> None:
-        session = tether.session
-        assert session is not None
+    def advertise(self, session: Session, key: str, filter: Filter) -> None:
+        tether = _of(session)
         if session.advertisements.get(key) not in (None, filter):
             session.advertisement_ended()
         session.advertisements.put(key, filter)
         tether.heard.discard(key)
         self._pass(tether, TetherAdvertise(*tether.key, key, filter))
 
-    def withdraw(self, tether: Tether, key: str) -> None:
-        session = tether.session
-        assert session is not None
+    def withdraw(self, session: Session, key: str) -> None:
         if session.advertisements.take(key) is not None:
             session.advertisement_ended()
+            tether = _of(session)
             self._pass(tether, TetherUnadvertise(*tether.key, key))
 
-    def publish(self, tether: Tether, batch: Batch) -> None:
-        session = tether.session
-        assert session is not None
+    def publish(self, session: Session, batch: Batch) -> None:
+        tether = _of(session)
         widened, ended = session.widened(batch)
         for key, filter in widened.items():
-            self.advertise(tether, key, filter)
+            self.advertise(session, key, filter)
         for key in ended:
-            self.withdraw(tether, key)
+            self.withdraw(session, key)
         for part in divided((batch,), self._context.options.frame_events_max):
             part.tether = self._context.broker_id
             self._pass(tether, part)
 
-    def close(self, tether: Tether) -> None:
+    def close(self, session: Session) -> None:
         """The client is gone: the publisher ends behind what it has published."""
+        tether = _of(session)
         tether.session = None
         self._pass(tether, TetherDetach(*tether.key))
 
@@ -411,3 +409,9 @@ class Tethers:
                 self._go_back(tether)
             elif tether.unheard:
                 self._go_home(tether)
+
+
+def _of(session: Session) -> Tether:
+    """What stands for a client that is attached elsewhere."""
+    assert isinstance(session.tether, Tether)
+    return session.tether

@@ -110,7 +110,8 @@ class SubscriberTethers:
         session.subscriber_tether = self._by_number[number] = tether
         return self._tethered.adopt(session, number)
 
-    def subscribe(self, tether: SubscriberTether, wanted: Wanted) -> None:
+    def subscribe(self, session: Session, wanted: Wanted) -> None:
+        tether = _of(session)
         tether.version += 1
         tether.settled_but_for_missing.discard(wanted.name)
         if tether.wanted.get(wanted.name, wanted).filter != wanted.filter:
@@ -120,7 +121,8 @@ class SubscriberTethers:
         tether.unsettled.add(wanted.name)
         self._say_wants(tether)
 
-    def unsubscribe(self, tether: SubscriberTether, name: str) -> None:
+    def unsubscribe(self, session: Session, name: str) -> None:
+        tether = _of(session)
         if tether.wanted.pop(name, None) is not None:
             tether.version += 1
             tether.settled_but_for_missing.discard(name)
@@ -128,8 +130,9 @@ class SubscriberTethers:
             tether.unsettled.discard(name)
             self._say_wants(tether)
 
-    def close(self, tether: SubscriberTether) -> None:
+    def close(self, session: Session) -> None:
         """The client is gone."""
+        tether = _of(session)
         del self._by_number[tether.number]
         tether.session.subscriber_tether = None
         if tether.recall:
@@ -421,6 +424,12 @@ class SubscriberTethers:
             and tether.place != self._context.broker_id
         ):
             self._go_back(tether)
+
+
+def _of(session: Session) -> SubscriberTether:
+    """What stands for a client that is served elsewhere."""
+    assert isinstance(session.subscriber_tether, SubscriberTether)
+    return session.subscriber_tether
 
 
 def _wants(tether: SubscriberTether) -> GuestWants:
