@@ -243,10 +243,13 @@ class Broker:
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._posts.protocols[ReassignSubscriber] = self._reassignments.propose
         self._posts.may_move = self._relocations.may_move
-        self._deposits = Deposits(
-            self.links, self.dispatch.send_control, self.subscribers.tethered.entrusted
+        self.deposits = Deposits(
+            options.deposits_bytes_max,
+            self.links,
+            self.dispatch.send_control,
+            self.subscribers.tethered.entrusted,
         )
-        self.subscribers.tethered.on_served = self._deposits.tell
+        self.subscribers.tethered.on_served = self.deposits.tell
         self._pings = Pings(context, self.clients)
         self._posts.ping = self._pings.ask
         self._unheard = set(links)
@@ -429,7 +432,7 @@ class Broker:
             case TakeGuest() | GuestCut() | GuestAnswer():
                 self.subscribers.handle_along_path(peer, message)
             case Entrusted():
-                self._deposits.heard(peer, message)
+                self.deposits.heard(peer, message)
             case Reminder():
                 self.subscribers.tethered.remind(message)
 
@@ -549,7 +552,7 @@ class Broker:
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
-                self._deposits.reset(peer)
+                self.deposits.reset(peer)
             self.tethered.lost(peer)
             self.tethers.link_reset(peer)
             self.subscribers.link_reset(peer)
@@ -561,7 +564,7 @@ class Broker:
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
                 self.tethers.advertisements_ended()
-                self._deposits.forget(peer)
+                self.deposits.forget(peer)
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         elif state == "down":

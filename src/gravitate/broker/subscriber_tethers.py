@@ -48,7 +48,7 @@ from gravitate.broker.guest_messages import (
     ToOrigin,
     Wanted,
 )
-from gravitate.broker.guests import Guest
+from gravitate.broker.guests import RECALL, Guest
 from gravitate.broker.kept import Backlog
 from gravitate.broker.salvage import wanted_of
 from gravitate.broker.sessions import Session
@@ -275,7 +275,7 @@ class SubscriberTethers:
         tether.state = State.RECALLING
         tether.place, tether.former, tether.destination = here, "", ""
         tether.attachment += 1
-        tether.recall = f"home:{here}:{tether.number}:{tether.attachment}"
+        tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
         tether.asked = 0
         request = TakeGuest(
             tether.recall,
@@ -369,6 +369,7 @@ class SubscriberTethers:
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
+        self._tethered.look_back()
         here = self._context.broker_id
         for number, tether in self._unsaid.items():
             is_served = number in self._by_number and tether.state is State.ATTACHED
