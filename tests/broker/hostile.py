@@ -14,14 +14,14 @@ from gravitate.model.language import parse
 from gravitate.wire.mqtt.bodies import FrameBodies
 
 CLIENTS: Final = ("c1", "c2", "stranger")
-MOVES: Final = ("m1", "m2", "m3")
+MOVES: Final = ("m1", "m2", "m3", "home:a:1:2")
 FILTERS: Final = tuple(map(parse, ("v > 1", "v = 2", "topic = 't'", "w = 'x' OR v < 3", "v >= 0")))
 
 
 def message(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     """Any message; names and numbers are such that some of them are known to the receiver, which
     is the first of the brokers. The third says it, and is a neighbour as the second is."""
-    kinds = (_routing, _routing, _lock, _move, _tether, _guest, _carrying, _carrying)
+    kinds = (_routing, _routing, _lock, _move, _tether, _guest, _deposit, _carrying, _carrying)
     return draw.choice(kinds)(draw, brokers)
 
 
@@ -77,13 +77,24 @@ def _routing(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 3:
             return m.Unsubscribe(draw.choice(known), _token(draw), plane)
         case 4:
-            return m.Settled(_token(draw))
+            return m.Settled(_token(draw), _open(draw, brokers))
         case 5:
-            return m.SyncEnd(draw.choice(("advertisements", "subscriptions")))
+            phase = draw.choice(("advertisements", "subscriptions"))
+            return m.SyncEnd(phase, _open(draw, brokers))
     link = (draw.choice(brokers), draw.choice(brokers))
     if draw.random() < 0.5:
         return m.Drained(link)
-    return m.Congested(link, ((draw.choice(brokers), 1),))
+    return m.Congested(link, ((draw.choice((*CLIENTS, *brokers)), 1),))
+
+
+def _open(draw: random.Random, brokers: Sequence[str]) -> tuple[str, ...]:
+    return tuple(draw.choice((*brokers, "x")) for _ in range(draw.choice((0, 0, 0, 1, 2))))
+
+
+def _deposit(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    about = (_number(draw), _number(draw), draw.choice(brokers), draw.choice(CLIENTS), 1)
+    kind = draw.choice((g.Entrusted, g.Reminder))
+    return kind(*about, _wanted(draw), _number(draw))
 
 
 def _lock(draw: random.Random, brokers: Sequence[str]) -> m.Message:
@@ -117,13 +128,19 @@ def _move(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 4:
             step = draw.choice(list(g.GuestStep))
             origin = draw.choice(("", *brokers))
-            return g.GuestAnswer(move, way_back, step, "why", origin, _number(draw))
+            return g.GuestAnswer(
+                move, way_back, step, "why", origin, _number(draw), draw.choice(CLIENTS),
+                _wanted(draw), _number(draw), _number(draw),
+            )  # fmt: skip
     batches = tuple(_batch(draw, brokers) for _ in range(draw.randrange(3)))
     seen = tuple(
         (draw.choice(CLIENTS), draw.randint(1, 2), _number(draw)) for _ in range(draw.randrange(3))
     )
     qos = tuple(draw.randint(0, 1) for _ in batches)
-    return g.GuestCut(move, path, seen, qos, batches, draw.randrange(3), draw.random() < 0.3)
+    return g.GuestCut(
+        move, path, seen, qos, batches, draw.randrange(3), draw.random() < 0.3,
+        _open(draw, brokers), draw.random() < 0.8, _number(draw),
+    )  # fmt: skip
 
 
 def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
@@ -132,7 +149,8 @@ def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     key = draw.choice(("topic:t", "client:n"))
     match draw.randrange(10):
         case 0:
-            return m.TetherAttach(*life, attachment, {key: draw.choice(FILTERS)})
+            lost, way = draw.choice(("", *brokers)), _path(draw, brokers)
+            return m.TetherAttach(*life, attachment, {key: draw.choice(FILTERS)}, way, lost)
         case 1:
             return m.TetherAdvertise(*life, key, draw.choice(FILTERS))
         case 2:
@@ -150,7 +168,8 @@ def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 8:
             return m.TetherRedirect(*life, attachment, draw.choice(brokers))
     reason = draw.choice(("moved", "overloaded", "stopping", "ended", "nonsense"))
-    return m.TetherClosed(*life, attachment, reason, draw.choice(("", *brokers)))
+    target = draw.choice(("", *brokers))
+    return m.TetherClosed(*life, attachment, reason, target, _path(draw, brokers))
 
 
 def _guest(draw: random.Random, brokers: Sequence[str]) -> m.Message:
@@ -159,7 +178,7 @@ def _guest(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 0:
             return g.GuestAttach(*about, draw.choice(CLIENTS), draw.choice(("", *MOVES)))
         case 1:
-            return g.GuestWants(*about, _wanted(draw))
+            return g.GuestWants(*about, _wanted(draw), _number(draw))
         case 2:
             return g.GuestPaused(*about)
         case 3:
@@ -167,7 +186,7 @@ def _guest(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 4:
             return g.GuestAttached(*about)
         case 5:
-            return g.GuestSettled(*about, "s1")
+            return g.GuestSettled(*about, "s1", _number(draw))
         case 6:
             return g.GuestRedirect(*about, draw.choice(brokers))
     reason = draw.choice(("moved", "overloaded", "not-here", "nonsense"))
@@ -205,10 +224,13 @@ def frame(draw: random.Random, brokers: Sequence[str], sequence: int) -> tuple[A
     if kind < 0.9:
         messages = [message(draw, brokers) for _ in range(draw.randint(1, 3))]
         return m.Data(
-            sequence, 0 if draw.random() < 0.95 else _number(draw), messages
+            sequence,
+            0 if draw.random() < 0.95 else _number(draw),
+            messages,
+            0 if draw.random() < 0.95 else _number(draw),
         ), sequence + len(messages)
     if kind < 0.95:
-        return m.Acknowledge(_number(draw)), sequence
+        return m.Acknowledge(_number(draw), draw.choice((0, _number(draw)))), sequence
     return draw.choice(
         (m.Ping(1.0), m.Pong(-5.0), m.Draining(), m.Refusal("no", "why"), m.Data(99, 0, []))
     ), sequence

@@ -18,7 +18,7 @@ from gravitate.broker.interface.inputs import (
 from gravitate.broker.messages.frames import Data, Publications
 from gravitate.broker.messages.parcels import framed, publications, weight_bytes
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.routing import table
+from gravitate.broker.routing.content import table
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.topics import topic_filter

@@ -9,12 +9,17 @@ import pytest
 
 from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.interface import inputs as i
-from gravitate.broker.interface.effects import CloseLink
+from gravitate.broker.interface.effects import CloseLink, Send
+from gravitate.broker.messages import frames as m
+from gravitate.broker.messages import guests as g
 from gravitate.broker.messages.frames import Hello
+from gravitate.broker.moves.staging import RECALL
+from gravitate.errors import PeerError
 from gravitate.model.events import Event
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.simulate.random_worlds import MECHANISMS
 from gravitate.wire.mqtt.bodies import FrameBodies
+from gravitate.wire.peers import decode, encode
 from tests.broker.hostile import CLIENTS, FILTERS, MOVES, frame
 from tests.broker.wired import QUIET, Wired
 
@@ -110,3 +115,103 @@ def test_whatever_a_neighbour_says_the_core_holds_and_others_are_served(seed: in
         wired.publish("b", "sane-publisher", {"v": "77"})
     wired.pass_time(10.0)
     assert wired.delivered("a", "sane-subscriber") == [("sane-publisher", n) for n in (1, 2, 3)]
+
+
+# What random play seldom comes to ------------------------------------------------------------
+
+
+class Liar:
+    """`x` is a neighbour of `a`, by hand."""
+
+    def __init__(self) -> None:
+        self.wired = wired = Wired([("a", "b"), ("x", "a")], QUIET)
+        del wired.brokers["x"]
+        wired.lose("x", "a")
+        wired.run()
+        wired.tell("a", i.LinkOpened("x", 1000))
+        hello = Hello(QUIET.network, "x", 7, 0, 0, series=5)
+        wired.tell("a", i.FrameReceived("x", 1000, hello))
+        self.sequence = 0
+        for what in ("advertisements", "subscriptions"):
+            self.say(m.SyncEnd(what))
+
+    def say(self, message: m.Message) -> bool:
+        """Whether the link is refused for it."""
+        self.sequence += 1
+        return self._tell(m.Data(self.sequence, 0, [message]))
+
+    def _tell(self, frame: m.Frame) -> bool:
+        effects = self.wired.tell("a", i.FrameReceived("x", 1000, frame))
+        return any(isinstance(effect, CloseLink) for effect in effects)
+
+    def told(self) -> list[m.Message]:
+        """All that `a` has said to it."""
+        return [
+            message
+            for effect in self.wired.effects["a"]
+            if isinstance(effect, Send) and effect.peer == "x" and isinstance(effect.frame, m.Data)
+            for message in effect.frame.messages
+        ]
+
+
+@pytest.mark.parametrize("frame", [m.Acknowledge(0, -1000), m.Acknowledge(0, 1000)])
+def test_who_retains_what_was_never_sent_is_refused(frame: m.Acknowledge) -> None:
+    assert Liar()._tell(frame)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        g.GuestAnswer("m", ("a", "x"), g.GuestStep.READY, "", "h", 1, "c", (), -1, 5),
+        g.Reminder(1, 1, "h", "c", 1, (), -1),
+        g.GuestWants(-1, 1, ()),
+    ],
+)
+def test_numbers_that_count_something_are_not_negative_on_the_wire(message: m.Message) -> None:
+    (body,) = [b"".join(map(bytes, encode(m.Data(1, 0, [message]))))]
+    with pytest.raises(PeerError, match="Expected `int` >= 0"):
+        decode(memoryview(body)[4:])
+
+
+def test_a_broker_that_is_open_on_two_sides_is_so_until_both_have_settled() -> None:
+    liar = Liar()
+    wired = liar.wired
+    liar.say(m.Advertise("of-x", "px", 1, FILTERS[0], 900))
+    wired.connect("b", "p")
+    wired.publish("b", "p", {"v": 5})
+    for said in liar.told():
+        if isinstance(said, m.Advertise):
+            liar.say(m.Settled(said.token))
+    wired.lose("a", "b")
+    wired.run()
+    wired.connect("a", "s")
+    wired.subscribe("a", "s", "v > 1")
+    tokens = [said.token for said in liar.told() if isinstance(said, m.Subscribe)]
+    assert not liar.say(m.Settled(tokens[-1], ("b",)))
+    wired.heal("a", "b")
+    wired.publish("b", "p", {"v": 5})
+    assert wired.delivered("a", "s") == []  # as far as x says, b cannot be reached
+    assert not liar.say(m.Settled(tokens[-1]))
+    wired.publish("b", "p", {"v": 5})
+    assert wired.delivered("a", "s") == [("p", 3)]
+
+
+def test_nobody_but_a_broker_itself_takes_its_clients_home() -> None:
+    name = f"{RECALL}a:1:2"
+    assert Liar().say(g.TakeGuest(name, ("x", "a"), "c1", 1, (), 5.0))
+
+
+def test_a_guest_that_is_led_here_is_told_the_whole_cut() -> None:
+    """Only who comes home may be served while something is missing."""
+    liar = Liar()
+    wanted = (g.Wanted("s", FILTERS[0], 1),)
+    liar.say(g.TakeGuest("m1", ("x", "a"), "c1", 1, wanted, 60.0))
+    for said in liar.told():
+        if isinstance(said, m.Subscribe):
+            liar.say(m.Settled(said.token))
+    assert not liar.say(g.GuestCut("m1", ("x", "a"), (), open=("x",)))
+    answers = [said.step for said in liar.told() if isinstance(said, g.GuestAnswer)]
+    assert answers == [g.GuestStep.READY]
+    assert not liar.say(g.GuestCut("m1", ("x", "a"), ()))
+    answers = [said.step for said in liar.told() if isinstance(said, g.GuestAnswer)]
+    assert answers == [g.GuestStep.READY, g.GuestStep.TAKEN]

@@ -16,9 +16,11 @@ from gravitate.broker.interface.inputs import (
     ClientSubscribed,
     ClientUnsubscribed,
     MoveRequested,
+    StopRequested,
 )
 from gravitate.broker.moves.tether.subscriber import State
-from gravitate.model.events import Event, PlainBodies
+from gravitate.broker.sessions.backlog import Retained, Source
+from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
 from tests.broker.wired import QUIET, Wired
@@ -145,6 +147,36 @@ def test_what_the_place_has_handed_over_in_vain_is_with_its_neighbour_too() -> N
     scene.kill()
     scene.wired.pass_time(SOON_S)
     scene.check("ac")
+
+
+@BOTH
+def test_nobody_keeps_what_is_for_clients_of_a_broker_that_is_not_there(place: str) -> None:
+    scene = Scene(place)
+    wired = scene.wired
+    del wired.brokers["a"]
+    for pair in [pair for pair in wired.connections if "a" in pair]:
+        wired.lose(*sorted(pair))
+    wired.pass_time(6.0)
+    for _ in range(20):
+        wired.publish("e", "p-e", {"x": 1})
+    wired.pass_time(1.0)
+    before = "c" if place == "b" else "e"
+    assert len(wired.brokers[before].links[place].tail) == 0
+    wired.tell(before, StopRequested())
+    wired.pass_time(1.0)
+    assert wired.brokers[before].stopped
+
+
+def test_where_something_comes_from_may_change_above_the_bound() -> None:
+    wired = Wired(CHAIN, OPTIONS)
+    kept = Retained(5, 1_000_000, wired.brokers["a"].links)
+    event = PlainBodies([Event({"x": 1})])
+    backlog = [(Batch("p", 1, range(n, n + 1), event, 1), 1) for n in range(1, 9)]
+    kept.precede(backlog, Source(None, 1))
+    kept.change_sources(lambda source: source._replace(version=0))
+    assert [(batch.counters[0], source.version) for batch, _, source in kept.take()] == [
+        (n, 0) for n in range(1, 9)
+    ]
 
 
 # Publishers ----------------------------------------------------------------------------------

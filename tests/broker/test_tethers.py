@@ -570,7 +570,7 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
 
 def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: Scene) -> None:
     wired = moved.wired
-    wired.brokers["a"].tethers.withdraw(moved.tether(), "topic:t")
+    wired.brokers["a"].tethers.withdraw(moved.session(), "topic:t")
     wired.tell("a")
     assert moved.toward() == {}
     wired.lose("b", "c")

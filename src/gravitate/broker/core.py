@@ -121,6 +121,7 @@ from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.session import Publisher, Session
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
+from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 
 
@@ -251,11 +252,14 @@ class Broker:
         self._posts.protocols[RelocatePublisher] = self._relocations.propose
         self._posts.protocols[ReassignSubscriber] = self._reassignments.propose
         self._posts.may_move = self._relocations.may_move
-        self._deposits = Deposits(
-            self.links, self.dispatch.send_control, self.subscribers.tethered.entrusted
+        self.deposits = Deposits(
+            options.deposits_bytes_max,
+            self.links,
+            self.dispatch.send_control,
+            self.subscribers.tethered.entrusted,
         )
-        self.subscribers.tethered.on_served = self._deposits.tell
-        self._pings = Pings(context, self.clients)
+        self.subscribers.tethered.on_served = self.deposits.tell
+        self._pings = Pings(context, self.clients, mechanisms)
         self._posts.ping = self._pings.ask
         self._unheard = set(links)
         """Neighbours that have not said what they know since the start."""
@@ -439,7 +443,7 @@ class Broker:
             case TakeGuest() | GuestCut() | GuestAnswer():
                 self.subscribers.handle_along_path(peer, message)
             case Entrusted():
-                self._deposits.heard(peer, message)
+                self.deposits.heard(peer, message)
             case Reminder():
                 self.subscribers.tethered.remind(message)
 
@@ -528,7 +532,9 @@ class Broker:
 
     def _mark(self, batch: Batch) -> int:
         """What mechanisms write on a batch that is published here."""
-        return next(filter(None, (one.mark(batch, self._context.now) for one in self.mechanisms)), 0)
+        return next(
+            filter(None, (one.mark(batch, self._context.now) for one in self.mechanisms)), 0
+        )
 
     def _publishers_of(self, life: Life) -> list[Publisher]:
         """Those of a life that are here: the client's session, and what is attached for it."""
@@ -563,7 +569,7 @@ class Broker:
                 self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
-                self._deposits.reset(peer)
+                self.deposits.reset(peer)
             self.tethered.lost(peer)
             self.tethers.link_reset(peer)
             self.subscribers.link_reset(peer)
@@ -575,7 +581,7 @@ class Broker:
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
                 self.tethers.advertisements_ended()
-                self._deposits.forget(peer)
+                self.deposits.forget(peer)
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
         elif state == "down":

@@ -64,6 +64,9 @@ class BrokerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hold_bytes_max: Count = 8 * MIB
     """A client with more publications waiting, for this or for a move of its, is not read from."""
 
+    deposits_bytes_max: Count = 16 * MIB
+    """What is remembered for a neighbour of those it serves for others, in case that it is killed;
+    what is beyond is not (`deposits_refused`)."""
     portion_max: Count = 256
     """Subscriptions and advertisements that are undone in one step when a client leaves; those of
     one that had more end in portions, with other clients' turns in between."""

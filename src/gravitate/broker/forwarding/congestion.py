@@ -33,6 +33,8 @@ AGAIN_S: Final = 1.0
 """How often a publisher is told that goes on publishing over a congested link."""
 LATEST_MESSAGES: Final = 64
 """So many at the end of a queue tell who has made it too long."""
+WORDS_MAX: Final = 10_000
+"""Congested links that are remembered; there are no more than the network has."""
 LIVES_MAX: Final = 1_000
 """Publishers in one message."""
 
@@ -138,6 +140,8 @@ class CongestionView:
         word = self._words.get(message.link)
         if word is not None and word.said_by != peer:
             self._take_back(message.link)
+        elif word is None and len(self._words) >= WORDS_MAX:
+            return
         self._spread(message.link, peer, message.publishers)
 
     def on_drained(self, peer: str, message: Drained) -> None:

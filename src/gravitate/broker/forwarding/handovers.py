@@ -22,28 +22,38 @@ class Handovers:
         self._links = links
         self._routed: list[tuple[Mark, set[str]]] = []
         """Of this step: what has brought something, and whom it was passed on to."""
-        self._waiting: deque[tuple[Mark, dict[str, tuple[int, int]]]] = deque()
-        """The same of earlier ones, with the numbers that neighbours are to acknowledge."""
+        self._waiting: dict[str, deque[tuple[Mark, dict[str, tuple[int, int]]]]] = {}
+        """The same of earlier ones, by who has handed it over, with the numbers that neighbours are
+        to acknowledge."""
 
     def route(self, batch: Batch, mark: Mark) -> None:
         """Pass on a publication that a message has brought, which is retained."""
         passed_on = self._dispatch.passed_on = set()
+        self._links.brought = mark
         self._dispatch.route(batch, None)
+        self._links.brought = None
         self._dispatch.passed_on = None
         self._routed.append((mark, passed_on))
 
     def review(self) -> None:
         """Let go of what neighbours have, at the end of a step: all is queued on links by now."""
         for mark, peers in self._routed:
-            self._waiting.append((mark, {peer: self._queued(peer) for peer in peers}))
+            waiting = self._waiting.setdefault(mark.peer, deque())
+            waiting.append((mark, {peer: self._queued(peer) for peer in peers}))
         self._routed.clear()
-        while self._waiting:
-            mark, numbers = self._waiting[0]
+        for origin in list(self._waiting):
+            self._review(self._waiting[origin])
+            if not self._waiting[origin]:
+                del self._waiting[origin]
+
+    def _review(self, waiting: deque[tuple[Mark, dict[str, tuple[int, int]]]]) -> None:
+        while waiting:
+            mark, numbers = waiting[0]
             for peer in [peer for peer in numbers if self._has(peer, numbers)]:
                 del numbers[peer]
             if numbers:
                 return
-            self._waiting.popleft()
+            waiting.popleft()
             self._links.let_go(mark)
 
     def _queued(self, peer: str) -> tuple[int, int]:

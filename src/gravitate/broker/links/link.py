@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from gravitate.broker.links.tail import Tail
@@ -45,7 +46,7 @@ class Link:
         self.connection = 0
         self.has_been_up = False
         self.peer_incarnation = 0
-        """The incarnation this link was last reset with; 0: never met, or given up."""
+        """The incarnation this link was last reset with; 0: never met."""
         self.has_forgotten = False
         """At the last reset, whether the peer had lost what it knew of this broker."""
         self.received = 0
@@ -54,6 +55,8 @@ class Link:
         self.received_before: tuple[int, int] | None = None
         """The same of the former numbering, from a reset until something comes in the new one: if
         the connection is lost before that, the peer may go on with the former."""
+        self._oldest: list[int] = []
+        """A heap of the keys of `retained`, and of some that are gone."""
         self.retained: dict[int, int] = {}
         """Numbers of messages that have brought something which nobody else has yet: the peer is
         to keep them until somebody does. With how many wait for each."""
@@ -99,7 +102,27 @@ class Link:
 
     def retains(self) -> int:
         """How many of the last messages received the peer is to keep."""
-        return self.received + 1 - min(self.retained) if self.retained else 0
+        oldest = self._oldest
+        while oldest and oldest[0] not in self.retained:
+            heappop(oldest)
+        return self.received + 1 - oldest[0] if oldest else 0
+
+    def retain(self, number: int) -> None:
+        """The peer is to keep a message of its, and what came behind it."""
+        if number not in self.retained:
+            heappush(self._oldest, number)
+        self.retained[number] = self.retained.get(number, 0) + 1
+
+    def let_go(self, number: int) -> bool:
+        """Whether nobody needs the peer to keep a message any more."""
+        left = self.retained.pop(number, 0) - 1
+        if left > 0:
+            self.retained[number] = left
+        return left == 0
+
+    def retain_nothing(self) -> None:
+        self.retained.clear()
+        self._oldest.clear()
 
     def has_received(self) -> tuple[int, int]:
         """The last number of the peer's that is certain, and its numbering."""

@@ -104,6 +104,8 @@ class LinkTable:
         """Of all links so far."""
         self._current: Link | None = None
         """Whose message is being handled."""
+        self.brought: Mark | None = None
+        """By what something was brought that is handled instead, having waited."""
         self.queued = Measure()
         """Unacknowledged events on all links."""
         self.refused_again = 0
@@ -404,7 +406,7 @@ class LinkTable:
         link.sent = link.unacknowledged = 0
         self._resets += 1
         link.reset_number = self._resets
-        link.retained.clear()
+        link.retain_nothing()
         self._empty(link)
         self._changed(link.peer, "reset")
         for message in kept:
@@ -440,7 +442,7 @@ class LinkTable:
         link.given_up = link.starts_anew = True
         # What the peer has had in the numbering so far is known here no longer.
         link.series += 1
-        link.retained.clear()
+        link.retain_nothing()
         self._empty(link)
         self._changed(link.peer, "given up")
 
@@ -504,7 +506,9 @@ class LinkTable:
         self.touched[link.peer] = link
 
     def mark(self) -> Mark | None:
-        """The message that is being handled, if one is."""
+        """The message that has brought what is being handled, if one has."""
+        if self.brought is not None:
+            return self.brought
         link = self._current
         return None if link is None else Mark(link.peer, link.reset_number, link.received)
 
@@ -512,16 +516,13 @@ class LinkTable:
         """Let the peer keep a message, and what came behind it, until it is let go of as often."""
         link = self._marked(mark)
         if mark is not None and link is not None:
-            link.retained[mark.number] = link.retained.get(mark.number, 0) + 1
+            link.retain(mark.number)
 
     def let_go(self, mark: Mark | None) -> None:
         link = self._marked(mark)
-        if mark is not None and link is not None and mark.number in link.retained:
-            link.retained[mark.number] -= 1
-            if not link.retained[mark.number]:
-                del link.retained[mark.number]
-                link.unacknowledged = max(1, link.unacknowledged)
-                self.touched[link.peer] = link
+        if mark is not None and link is not None and link.let_go(mark.number):
+            link.unacknowledged = max(1, link.unacknowledged)
+            self.touched[link.peer] = link
 
     def _marked(self, mark: Mark | None) -> Link | None:
         if mark is None:
@@ -533,7 +534,7 @@ class LinkTable:
         return not self.draining or (link.peer_draining and link.peer < self._broker_id)
 
     def _acknowledged(self, link: Link, number: int, retained: int, now: float) -> None:
-        if number > link.tail.last:
+        if number > link.tail.last or not 0 <= retained <= number:
             self._refuse(link, "sequence", f"{number} was never sent", now)
             return
         tethers = Role.TETHER in link.roles

@@ -49,11 +49,12 @@ class Tail(Generic[T]):
     def between(self, above: int, number: int) -> list[T]:
         """The items that end above one number and not above another, in order."""
         items: list[T] = []
-        for last, item in self._items:
-            if last > number:
+        for last, item in reversed(self._items):
+            if last <= above:
                 break
-            if last > above:
+            if last <= number:
                 items.append(item)
+        items.reverse()
         return items
 
     def retain(self, is_kept: Callable[[T], bool]) -> None:

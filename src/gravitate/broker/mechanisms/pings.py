@@ -8,7 +8,7 @@ asks must be able to go on without an answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from gravitate.broker.context import Context
@@ -21,10 +21,10 @@ from gravitate.broker.sessions.clients import Clients
 class Pings:
     """The measurements that clients of this broker are asked for."""
 
-    def __init__(self, context: Context, clients: Clients) -> None:
+    def __init__(self, context: Context, clients: Clients, mechanisms: Iterable[Mechanism]) -> None:
         self._context = context
         self._clients = clients
-        self._mechanisms = {mechanism.name: mechanism for mechanism in context.mechanisms}
+        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._tokens = count(1)
 
     def ask(self, mechanism: Mechanism, publisher: str, brokers: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from gravitate.broker.messages.guests import (
     FromOrigin,
     GuestCut,
     GuestMessage,
+    Natural,
     ToOrigin,
 )
 from gravitate.model.events import Batch
@@ -36,18 +37,18 @@ class Advertise(msgspec.Struct, frozen=True, tag="adv"):
 
     advertisement: str
     publisher: str
-    incarnation: int
+    incarnation: Natural
     filter: Filter
-    token: int
+    token: Natural
     plane: int = 0
-    attachment: int = 0
+    attachment: Natural = 0
 
 
 class Unadvertise(msgspec.Struct, frozen=True, tag="unadv"):
     """The advertisement ends. Floods."""
 
     advertisement: str
-    token: int
+    token: Natural
     plane: int = 0
 
 
@@ -61,7 +62,7 @@ class Subscribe(msgspec.Struct, frozen=True, tag="sub"):
     filter: Filter
     anchor: str
     path: tuple[str, ...]
-    token: int
+    token: Natural
     plane: int = 0
 
 
@@ -69,7 +70,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, tag="unsub"):
     """The subscription is no longer wanted behind the sender."""
 
     subscription: str
-    token: int
+    token: Natural
     plane: int = 0
 
 
@@ -77,7 +78,7 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
     """Everything that followed from the receiver's message `token` has happened; or, where brokers
     are named, everything but behind these, which cannot be reached for now."""
 
-    token: int
+    token: Natural
     open: tuple[str, ...] = ()
 
 
@@ -111,13 +112,13 @@ class LockRequest(msgspec.Struct, frozen=True, tag="lock"):
     move: str
     exclusive: bool
     lease_s: float
-    token: int
+    token: Natural
 
 
 class LockAnswer(msgspec.Struct, frozen=True, tag="locked"):
     """Whether the lock was given."""
 
-    token: int
+    token: Natural
     granted: bool
 
 
@@ -158,13 +159,13 @@ class OfPublisher(msgspec.Struct, frozen=True):
     """Said about one life of a publisher that is attached by a tether."""
 
     publisher: str
-    incarnation: int
+    incarnation: Natural
 
 
 class OfAttachment(OfPublisher, frozen=True):
     """Said about one attachment of it; what was said of an earlier one does not count."""
 
-    attachment: int
+    attachment: Natural
 
 
 class TetherAttach(OfAttachment, frozen=True, tag="tether"):
@@ -272,7 +273,7 @@ Carrying = Publications | Deliveries | GuestCut
 Message = Control | Carrying
 
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 
 WRONG_VERSION: Final = "wrong-version"
 WRONG_NETWORK: Final = "wrong-network"
@@ -291,14 +292,14 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
     network: str
     broker: str
-    incarnation: int
-    remembers: int
-    received: int
-    retained: int = 0
+    incarnation: Natural
+    remembers: Natural
+    received: Natural
+    retained: Natural = 0
     version: int = PROTOCOL_VERSION
-    series: int = 1
+    series: Natural = 1
     """The numbering of what the sender has sent; a reset begins the next."""
-    received_series: int = 0
+    received_series: Natural = 0
     anew: bool = False
 
 
@@ -306,18 +307,18 @@ class Data(msgspec.Struct, frozen=True, tag="data"):
     """Messages numbered from `sequence`; everything up to `acknowledged` has been received, and
     need not be kept, but for the last `retained` of it."""
 
-    sequence: int
-    acknowledged: int
+    sequence: Natural
+    acknowledged: Natural
     messages: list[Message]
-    retained: int = 0
+    retained: Natural = 0
 
 
 class Acknowledge(msgspec.Struct, frozen=True, tag="ack"):
     """Everything up to `acknowledged` has been received, and need not be kept, but for the last
     `retained` of it."""
 
-    acknowledged: int
-    retained: int = 0
+    acknowledged: Natural
+    retained: Natural = 0
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):

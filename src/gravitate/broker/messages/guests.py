@@ -14,11 +14,15 @@ Part of `messages`, which says what frames and messages are.
 from __future__ import annotations
 
 import enum
+from typing import Annotated
 
 import msgspec
 
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+"""What counts something: who says that it is negative is not understood."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -53,12 +57,12 @@ class TakeGuest(msgspec.Struct, frozen=True, tag="guest"):
     move: str
     path: tuple[str, ...]
     subscriber: str
-    incarnation: int
+    incarnation: Natural
     subscriptions: tuple[Wanted, ...]
     lease_s: float
     origin: str = ""
-    number: int = 0
-    version: int = 0
+    number: Natural = 0
+    version: Natural = 0
     """Of what is subscribed to, as the origin counts."""
 
 
@@ -74,12 +78,12 @@ class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     step: GuestStep
     reason: str = ""
     origin: str = ""
-    number: int = 0
+    number: Natural = 0
     subscriber: str = ""
     wanted: tuple[Wanted, ...] = ()
-    version: int = 0
+    version: Natural = 0
     """As of when it is certain to have been served."""
-    attachment: int = 0
+    attachment: Natural = 0
     """By which it comes home; all earlier ones are over."""
 
 
@@ -97,11 +101,11 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     seen: tuple[tuple[str, int, int], ...]
     qos: tuple[int, ...] = ()
     batches: tuple[Batch, ...] = ()
-    part: int = 0
+    part: Natural = 0
     more: bool = False
     open: tuple[str, ...] = ()
     is_known: bool = True
-    version: int = 0
+    version: Natural = 0
     """Of what the batches were matched by."""
 
 
@@ -109,8 +113,8 @@ class OfSubscriber(msgspec.Struct, frozen=True):
     """Said about a subscriber that is served by one broker and connected to another, which calls
     it `number`; what was said of an earlier `attachment` does not count."""
 
-    number: int
-    attachment: int
+    number: Natural
+    attachment: Natural
 
 
 class GuestAttach(OfSubscriber, frozen=True, tag="gattach"):
@@ -126,7 +130,7 @@ class GuestWants(OfSubscriber, frozen=True, tag="gwants"):
     from now on."""
 
     subscriptions: tuple[Wanted, ...]
-    version: int = 0
+    version: Natural = 0
 
 
 class GuestPaused(OfSubscriber, frozen=True, tag="gpaused"):
@@ -145,7 +149,7 @@ class GuestSettled(OfSubscriber, frozen=True, tag="gsettled"):
     """The client's subscription `name` has settled, as it was wanted as of `version`."""
 
     name: str
-    version: int = 0
+    version: Natural = 0
 
 
 class GuestRedirect(OfSubscriber, frozen=True, tag="gto"):
@@ -171,7 +175,7 @@ class Deliveries(OfSubscriber, frozen=True, tag="deliver"):
 
     qos: int
     batches: tuple[Batch, ...]
-    version: int = 0
+    version: Natural = 0
 
 
 class Entrusted(OfSubscriber, frozen=True, tag="entrust"):
@@ -180,9 +184,9 @@ class Entrusted(OfSubscriber, frozen=True, tag="entrust"):
 
     origin: str
     subscriber: str = ""
-    incarnation: int = 0
+    incarnation: Natural = 0
     subscriptions: tuple[Wanted, ...] = ()
-    version: int = 0
+    version: Natural = 0
 
 
 class Reminder(OfSubscriber, frozen=True, tag="remind"):
@@ -190,9 +194,9 @@ class Reminder(OfSubscriber, frozen=True, tag="remind"):
 
     origin: str
     subscriber: str
-    incarnation: int
+    incarnation: Natural
     subscriptions: tuple[Wanted, ...]
-    version: int = 0
+    version: Natural = 0
 
 
 GuestMessage = TakeGuest | GuestAnswer

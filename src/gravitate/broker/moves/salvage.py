@@ -79,19 +79,35 @@ class Salvage:
 
 def wanted_of(batches: Iterable[Batch], wanted: Iterable[Wanted], subscriber: str) -> Backlog:
     """The events that a subscriber wants, each batch with the quality it wants them at."""
-    by_key = dict(enumerate(wanted))
+    (found,) = wanted_by_each(batches, [(subscriber, wanted)])
+    return found
+
+
+def wanted_by_each(
+    batches: Iterable[Batch], subscribers: Iterable[tuple[str, Iterable[Wanted]]]
+) -> list[Backlog]:
+    """The same for several, in their order; what is matched is looked at once."""
+    names: list[str] = []
+    by_key: list[tuple[int, Wanted]] = []
     matcher = Matcher()
-    for key, one in by_key.items():
-        matcher.add(key, one.filter, key)
-    found: list[tuple[Batch, int]] = []
+    for number, (name, wanted) in enumerate(subscribers):
+        names.append(name)
+        for one in wanted:
+            matcher.add(len(by_key), one.filter, len(by_key))
+            by_key.append((number, one))
+    found: list[list[tuple[Batch, int]]] = [[] for _ in names]
     for batch in batches:
-        own = batch.publisher == subscriber
-        asked: list[int | None] = []
-        for keys in matcher.match(batch.bodies.attributes(matcher.attributes)):
-            those = [by_key[key] for key in keys if not (own and by_key[key].no_local)]
-            asked.append(max((one.qos for one in those), default=None))
-        found += _runs(batch, asked)
-    return tuple(found)
+        asked: dict[int, list[int | None]] = {}
+        for index, keys in enumerate(matcher.match(batch.bodies.attributes(matcher.attributes))):
+            for key in keys:
+                number, one = by_key[key]
+                if one.no_local and batch.publisher == names[number]:
+                    continue
+                by_event = asked.setdefault(number, [None] * len(batch))
+                by_event[index] = max(one.qos, by_event[index] or 0)
+        for number, by_event in asked.items():
+            found[number] += _runs(batch, by_event)
+    return [tuple(one) for one in found]
 
 
 def _runs(batch: Batch, asked: list[int | None]) -> Iterator[tuple[Batch, int]]:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 import msgspec
 
@@ -51,7 +52,11 @@ from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.session import Session
 from gravitate.broker.sessions.subscriptions import Subscriptions
+from gravitate.errors import PeerError
 from gravitate.model.events import Batch
+
+RECALL: Final = "home:"
+"""Begins the names of moves by which brokers take subscribers home."""
 
 
 class Guest:
@@ -186,6 +191,8 @@ class Guests:
 
     def take(self, request: TakeGuest) -> None:
         """Subscribe for somebody who is to come."""
+        if request.move.startswith(RECALL):
+            raise PeerError("wrong-move", f"{request.move!r}: nobody is led home")
         if request.move not in self._by_move:
             self._take(self._make(request, is_recall=False))
 
@@ -267,8 +274,8 @@ class Guests:
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
-        if not guest.ready or (message.open and not guest.has_served):
-            return  # it answers to nothing that was said here, or for one who may have nothing
+        if not guest.ready or (message.open and not (guest.is_recall and guest.has_served)):
+            return  # nothing was asked, or it is answered for one who may have nothing
         if guest.complete and (message.open or not guest.missing):
             if not message.more and not guest.missing:
                 self._answer(guest, GuestStep.TAKEN)
@@ -370,7 +377,7 @@ class Guests:
     def ended(self, move: str) -> None:
         """The move is over. One that has been come for is served all the same."""
         guest = self._by_move.get(move)
-        if guest is not None and not guest.claimed:
+        if guest is not None and not guest.claimed and not guest.is_recall:
             self._drop(guest)
 
     def left(self, session: Session) -> bool:

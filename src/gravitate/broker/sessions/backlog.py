@@ -157,6 +157,13 @@ class Retained(Kept):
                 self._note(source)
         return taken
 
+    def change_sources(self, change: Callable[[Source], Source]) -> None:
+        """Tell anew where everything comes from."""
+        former, self._sources = self._sources, deque()
+        for source in former:
+            self._note(change(source))
+            self._links.let_go(source.mark)
+
     def cut_from(self, seen: Seen, backlog: Iterable[tuple[Batch, int]], source: Source) -> None:
         """`cut`, with the source of the backlog."""
         had = {(id, incarnation): last for id, incarnation, last in seen}

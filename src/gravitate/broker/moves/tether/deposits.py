@@ -11,15 +11,13 @@ Owns what neighbours have entrusted this broker with. Does not know what becomes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import Control
 from gravitate.broker.messages.guests import Entrusted, Reminder
-from gravitate.errors import PeerError
-
-ENTRUSTED_MAX = 100_000
-"""Subscribers that one neighbour may entrust."""
+from gravitate.broker.messages.parcels import weight_bytes
 
 
 class Deposits:
@@ -27,14 +25,19 @@ class Deposits:
 
     def __init__(
         self,
+        bytes_max: int,
         links: LinkTable,
         send: Callable[[str, Control], None],
         entrusted: Callable[[], Iterable[Entrusted]],
     ) -> None:
+        self._bytes_max = bytes_max
         self._links = links
         self._send = send
         self._entrusted = entrusted
         self._by_neighbour: dict[str, dict[tuple[str, int], Entrusted]] = {}
+        self._bytes: Counter[str] = Counter()
+        """What these weigh, by neighbour."""
+        self.refused = 0
 
     def tell(self, entrusted: Entrusted) -> None:
         """Something has changed about a subscriber that is served here for another."""
@@ -45,14 +48,18 @@ class Deposits:
         """A neighbour serves somebody, or no longer does."""
         known = self._by_neighbour.setdefault(peer, {})
         key = (entrusted.origin, entrusted.number)
-        if not entrusted.subscriptions:
-            known.pop(key, None)
-        elif key in known or len(known) < ENTRUSTED_MAX:
-            known[key] = entrusted
-        else:
-            raise PeerError("too-many", f"{ENTRUSTED_MAX} subscribers were entrusted already")
+        former = known.pop(key, None)
+        if former is not None:
+            self._bytes[peer] -= weight_bytes(former)
+        if entrusted.subscriptions:
+            weight = weight_bytes(entrusted)
+            if self._bytes[peer] + weight <= self._bytes_max:
+                known[key] = entrusted
+                self._bytes[peer] += weight
+            else:
+                self.refused += 1
         if not known:
-            del self._by_neighbour[peer]
+            self.forget(peer)
 
     def reset(self, peer: str) -> None:
         """A link starts anew: remind a neighbour that has lost its memory, and say all again. What
@@ -62,10 +69,11 @@ class Deposits:
                 whose = (one.number, one.attachment, one.origin, one.subscriber, one.incarnation)
                 self._send(peer, Reminder(*whose, one.subscriptions, one.version))
         else:
-            self._by_neighbour.pop(peer, None)
+            self.forget(peer)
         for entrusted in self._entrusted():
             self._send(peer, entrusted)
 
     def forget(self, peer: str) -> None:
         """A neighbour is given up."""
         self._by_neighbour.pop(peer, None)
+        self._bytes.pop(peer, None)

@@ -238,7 +238,7 @@ class Tethers:
         self._say_attach(tether, way, lost)
         if broker != self._context.broker_id:
             self._set_arrive_timer(tether)
-        for peer in left:
+        for peer in sorted(left):
             self._links.review(peer)
         self._update_reading(tether)
 
@@ -279,7 +279,7 @@ class Tethers:
     def _end(self, tether: Tether) -> None:
         del self._by_publisher[tether.key]
         self._withdrawn.pop(tether.key, None)
-        for peer in tether.places():
+        for peer in sorted(tether.places()):
             self._links.review(peer)
 
     # What the broker it is attached to says ------------------------------------------------

@@ -50,7 +50,7 @@ from gravitate.broker.messages.guests import (
     Wanted,
 )
 from gravitate.broker.moves.salvage import wanted_of
-from gravitate.broker.moves.staging import Guest
+from gravitate.broker.moves.staging import RECALL, Guest
 from gravitate.broker.moves.tether.publisher import onward
 from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
@@ -278,7 +278,7 @@ class SubscriberTethers:
         tether.state = State.RECALLING
         tether.place, tether.former, tether.destination = here, "", ""
         tether.attachment += 1
-        tether.recall = f"home:{here}:{tether.number}:{tether.attachment}"
+        tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
         tether.asked = 0
         request = TakeGuest(
             tether.recall,
@@ -372,6 +372,7 @@ class SubscriberTethers:
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
+        self._tethered.look_back()
         here = self._context.broker_id
         for number, tether in self._unsaid.items():
             is_served = number in self._by_number and tether.state is State.ATTACHED

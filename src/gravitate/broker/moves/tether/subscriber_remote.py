@@ -56,7 +56,7 @@ from gravitate.broker.messages.guests import (
 )
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.salvage import Salvage, wanted_of
+from gravitate.broker.moves.salvage import Salvage, wanted_by_each
 from gravitate.broker.moves.staging import Guests
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
@@ -93,7 +93,7 @@ class TetheredSubscriber(Session):
     ) -> None:
         super().__init__(id, incarnation, 0, False, options, _never, partial(say, self), lives)
         self._links = links
-        self._retains = retains
+        self._is_visitor = self._retains = retains
         self.origin = origin
         self.number = number
         self.serial = serial
@@ -170,13 +170,18 @@ class TetheredSubscriber(Session):
 
     def retain_no_more(self) -> None:
         """Its origin is not to be reached: it is not for others to keep what is for it."""
+        self._retains = False
         for queue in (self.kept, self.sent):
-            for batch, qos, source in queue.take():
-                queue.retain(batch, qos, source._replace(mark=None))
+            queue.change_sources(lambda source: source._replace(mark=None))
+
+    def retain_again(self) -> None:
+        """Its origin is there again."""
+        self._retains = self._is_visitor
 
     def matched_by(self, version: int) -> None:
-        for batch, qos, source in self.kept.take():
-            self.kept.retain(batch, qos, source._replace(version=min(version, source.version)))
+        self.kept.change_sources(
+            lambda source: source._replace(version=min(version, source.version))
+        )
 
     def discard(self) -> None:
         for queue in (self.kept, self.sent):
@@ -223,6 +228,8 @@ class TetheredSubscribers:
         self._paths = paths
         self._serials = count(1)
         self._by_key: dict[Key, TetheredSubscriber] = {}
+        self._reminded: list[tuple[TetheredSubscriber, Reminder]] = []
+        """Those of this step."""
         self._salvage = Salvage(context.options, links, dispatch)
         self.guests = Guests(
             context, dispatch, subscriptions, paths, links, self._salvage, self._make_guest
@@ -315,10 +322,18 @@ class TetheredSubscribers:
         self.lease(subscriber, REMINDED_S_MAX)
         for wanted in reminder.subscriptions:
             self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
-        recent = self._dispatch.recent or ()
-        missed = wanted_of(recent, reminder.subscriptions, subscriber.id)
-        subscriber.cut((), missed, reminder.version)
+        self._reminded.append((subscriber, reminder))
         self._tell_served(subscriber)
+
+    def look_back(self) -> None:
+        """What came before this broker was reminded, for all that it was reminded of lately."""
+        if self._reminded:
+            reminded, self._reminded = self._reminded, []
+            wanted = [(one.id, reminder.subscriptions) for one, reminder in reminded]
+            missed = wanted_by_each(self._dispatch.recent or (), wanted)
+            for (subscriber, reminder), backlog in zip(reminded, missed, strict=True):
+                if self._by_key.get(subscriber.key) is subscriber:
+                    subscriber.cut((), backlog, reminder.version)
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
@@ -447,6 +462,7 @@ class TetheredSubscribers:
         assert isinstance(found, TetheredSubscriber)
         self._by_key[key] = found
         found.attachment = message.attachment
+        found.retain_again()
         found.returning = not message.move
         found.leased = self.guests.stopping
         found.say(Attached(found.id))
@@ -487,6 +503,7 @@ class TetheredSubscribers:
 
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""
+        self.look_back()
         subscriber = self._by_key.get((answer.origin, answer.number))
         if subscriber is not None and subscriber.attachment >= answer.attachment:
             return  # it has come here again since

@@ -43,8 +43,9 @@ class Serving:
     def __init__(self) -> None:
         self._settling: dict[int, _Settling] = {}
         """By destination."""
-        self._withheld: dict[str, dict[int, None]] = {}
-        """The destinations from which is withheld what has passed a broker."""
+        self._withheld: dict[str, Counter[int]] = {}
+        """The destinations from which is withheld what has passed a broker, and on how many sides
+        it is open."""
 
     def begin(self, entry: SubscriptionEntry, open: dict[str, Open]) -> None:
         """A local client has subscribed; what its request waits for is known, and where it is
@@ -67,15 +68,18 @@ class Serving:
     def _withhold(self, destination: int, peer: str, open: Open) -> None:
         """From now on these brokers alone are open on the side of a neighbour."""
         settling = self._settling[destination]
-        for broker in settling.open.pop(peer, NOWHERE) - open:
+        former = settling.open.pop(peer, NOWHERE)
+        for broker in former - open:
             withheld = self._withheld[broker]
-            del withheld[destination]
+            withheld[destination] -= 1
+            if not withheld[destination]:
+                del withheld[destination]
             if not withheld:
                 del self._withheld[broker]
         if open:
             settling.open[peer] = open
-            for broker in open:
-                self._withheld.setdefault(broker, {})[destination] = None
+            for broker in open - former:
+                self._withheld.setdefault(broker, Counter())[destination] += 1
 
     def unsettled(self) -> Counter[str]:
         """How many local subscriptions have not settled, by the neighbour that has not."""
