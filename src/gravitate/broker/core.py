@@ -278,7 +278,10 @@ class Broker:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
         self._begin(now)
         self.links.start(now)
-        self._context.emit(SetTimer("recent", now + RECENT_S_MAX))
+        if self._unheard:
+            self._context.emit(SetTimer("recent", now + RECENT_S_MAX))
+        else:
+            self._forget_recent()
         self._posts.attach()
         return self._end()
 
@@ -451,7 +454,12 @@ class Broker:
         """A neighbour has said what it knows."""
         self._unheard.discard(peer)
         if not self._unheard:
-            self.dispatch.recent = None
+            self._forget_recent()
+
+    def _forget_recent(self) -> None:
+        """Nobody will remind this broker of anything any more."""
+        self.subscribers.tethered.look_back()
+        self.dispatch.recent = None
 
     def _timer(self, key: str) -> None:
         match key.split(":", 2):
@@ -471,7 +479,7 @@ class Broker:
             case ["chores"]:
                 pass  # every step goes on with them
             case ["recent"]:
-                self.dispatch.recent = None
+                self._forget_recent()
             case ["leases"]:
                 self._paths.watch_leases()
             case ["stop"]:

@@ -37,6 +37,8 @@ class Handovers:
 
     def review(self) -> None:
         """Let go of what neighbours have, at the end of a step: all is queued on links by now."""
+        if not self._routed and not self._waiting:
+            return
         for mark, peers in self._routed:
             waiting = self._waiting.setdefault(mark.peer, deque())
             waiting.append((mark, {peer: self._queued(peer) for peer in peers}))

@@ -373,6 +373,8 @@ class SubscriberTethers:
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.look_back()
+        if not self._unsaid:
+            return
         here = self._context.broker_id
         for number, tether in self._unsaid.items():
             is_served = number in self._by_number and tether.state is State.ATTACHED
