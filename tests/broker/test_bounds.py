@@ -22,7 +22,7 @@ from gravitate.broker.routing.content import table
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.topics import topic_filter
-from tests.broker.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 KB = 1024
 MB = 1024 * KB

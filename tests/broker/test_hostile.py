@@ -20,8 +20,8 @@ from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublish
 from gravitate.simulate.random_worlds import MECHANISMS
 from gravitate.wire.mqtt.bodies import FrameBodies
 from gravitate.wire.peers import decode, encode
-from tests.broker.hostile import CLIENTS, FILTERS, MOVES, frame
-from tests.broker.wired import QUIET, Wired
+from tests.support.hostile import CLIENTS, FILTERS, MOVES, frame
+from tests.support.wired import QUIET, Wired
 
 BROKERS = ("a", "b", "x", "y")
 

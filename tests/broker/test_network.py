@@ -27,8 +27,7 @@ from gravitate.broker.interface.inputs import (
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
-
-from .wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 CHAIN = [("a", "b"), ("b", "c")]
 

@@ -7,7 +7,7 @@ import pytest
 
 from gravitate.broker.interface.effects import HoldReading, SubscriptionSettled
 from gravitate.broker.interface.inputs import ClientConnected
-from tests.broker.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 LINE = [("a", "b"), ("b", "c")]
 SOON_S = 1.0

@@ -21,7 +21,7 @@ from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.simulate.random_worlds import run_world
 from gravitate.simulate.switches import Switches
-from tests.broker import test_second_broker as second_broker
+from tests.broker.moves.tether import test_second_broker as second_broker
 
 
 def is_found(kinds: set[str], seeds: Iterable[int], faults: bool = True) -> bool:

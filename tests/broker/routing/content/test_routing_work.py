@@ -21,7 +21,7 @@ from gravitate.model.events import Event, PlainBodies
 from gravitate.model.fixed import Path
 from gravitate.model.topics import topic_filter
 from gravitate.simulate.checkers.leaks import held
-from tests.broker.wired import Wired
+from tests.support.wired import Wired
 
 Compared = Callable[[], int]
 

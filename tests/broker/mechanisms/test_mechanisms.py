@@ -6,8 +6,7 @@ from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-
-from .wired import Wired
+from tests.support.wired import Wired
 
 
 class Gossip(Mechanism):

@@ -23,7 +23,7 @@ from gravitate.broker.sessions.backlog import Retained, Source
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
-from tests.broker.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 SOON_S = 4.5

@@ -46,8 +46,7 @@ from gravitate.broker.routing.content.table import EVERYWHERE
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-
-from .wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
 """a - b - c - d, and e beside b."""
@@ -570,7 +569,7 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
 
 def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: Scene) -> None:
     wired = moved.wired
-    wired.brokers["a"].tethers.withdraw(moved.session(), "topic:t")
+    wired.brokers["a"].tethers.withdraw(wired.brokers["a"].clients.sessions["pub"], "topic:t")
     wired.tell("a")
     assert moved.toward() == {}
     wired.lose("b", "c")

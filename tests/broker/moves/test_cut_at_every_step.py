@@ -12,7 +12,7 @@ import pytest
 from gravitate.broker.interface.effects import CloseSession
 from gravitate.broker.interface.inputs import MoveRequested
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
-from tests.broker.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 OPTIONS = msgspec.structs.replace(QUIET, link_grace_s=600.0)

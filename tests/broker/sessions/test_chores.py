@@ -19,7 +19,7 @@ from gravitate.broker.interface.inputs import (
 )
 from gravitate.model.language import parse
 from gravitate.simulate.checkers.leaks import held
-from tests.broker.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 MANY = 100
 PORTION = 10

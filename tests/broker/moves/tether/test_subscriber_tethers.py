@@ -32,9 +32,8 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
-
-from .test_relocation import CHAIN
-from .wired import QUIET, Wired
+from tests.broker.moves.test_relocation import CHAIN
+from tests.support.wired import QUIET, Wired
 
 M = TypeVar("M")
 

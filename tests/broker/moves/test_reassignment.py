@@ -34,9 +34,8 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import MoveOutcome, Rationale, ReassignSubscriber
-
-from .test_relocation import CHAIN, Ends
-from .wired import QUIET, Wired
+from tests.broker.moves.test_relocation import CHAIN, Ends
+from tests.support.wired import QUIET, Wired
 
 
 class Scene:

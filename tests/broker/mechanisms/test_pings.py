@@ -18,8 +18,7 @@ from gravitate.broker.interface.inputs import (
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.model.filters import EVERYTHING
 from gravitate.model.moves import Rationale, RelocatePublisher
-
-from .wired import Wired
+from tests.support.wired import Wired
 
 
 class Curious(Mechanism):

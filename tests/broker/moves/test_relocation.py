@@ -29,8 +29,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-
-from .wired import Wired
+from tests.support.wired import Wired
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
 """a - b - c - d, and e beside b."""
