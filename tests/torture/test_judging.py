@@ -35,6 +35,33 @@ def test_what_never_came_is_lost() -> None:
     assert "s at b03" in example
 
 
+def test_what_came_is_counted_as_owed_only_where_it_was() -> None:
+    """Not what was sent before the subscription had settled, nor what was never acknowledged, and
+    nothing twice."""
+    story = Story()
+    story.disturbed(("b01", "b02"), 5.0, 20.0)
+    s = story.subscribed(10.0)
+    early = story.published(20.1)
+    late = story.published(20.0 + SETTLE_S + 0.1)
+    unacknowledged = story.published(30.0, acknowledged=False)
+    for publication in (early, late, late, unacknowledged):
+        story.arrived(s, publication, 30.1)
+    story.published(40.0)
+    judgement = story.judged()
+    assert (judgement.owed, judgement.delivered, judgement.lost) == (2, 4, 1)
+
+
+def test_what_is_owed_goes_by_the_ways_there_had_been_when_it_was_sent() -> None:
+    """A second broker that is disturbed concerns nothing that was sent before anybody was there."""
+    story = Story()
+    story.ledger.seen("s", "b04", 50.0)
+    story.disturbed("b04", 5.0, 90.0)
+    s = story.subscribed(10.0)
+    for at in (20.0, 60.0):
+        story.arrived(s, story.published(at), at + 0.1)
+    assert story.judged().owed == 1
+
+
 def test_what_was_not_acknowledged_is_owed_to_nobody() -> None:
     story = Story()
     story.subscribed(0.0)
