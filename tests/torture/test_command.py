@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.cli.torture import torture
-from gravitate.torture import run
+from gravitate.cli.torture import FAULTS, torture
+from gravitate.torture import faults, run
 from gravitate.torture.run import Report, Settings
 
 
@@ -21,3 +21,7 @@ def test_a_run_that_fails_says_where_the_logs_are(
     with pytest.raises(AssertionError):
         torture("kill", json=True)
     assert "logs of the brokers: /tmp/somewhere" in capsys.readouterr().err
+
+
+def test_the_command_knows_all_faults_without_loading_them() -> None:
+    assert tuple(faults.FAULTS) == FAULTS

@@ -68,7 +68,7 @@ def test_a_broker_that_ends_by_itself_is_told_and_the_logs_stay(
     monkeypatch.setitem(FAULTS, "kill", one_ends)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     # Nobody comes to be ready any more, or can hand on everything before it stops.
-    monkeypatch.setattr(faults, "READY_S_MAX", 1.0)
+    monkeypatch.setattr(faults, "EXCUSE_S_MAX", 1.0)
     monkeypatch.setattr(run, "MEND_S_MAX", 1.0)
     monkeypatch.setattr(run, "DRAIN_S_MAX", 1.0)
     monkeypatch.setattr(brokers, "STOP_S_MAX", 1.0)

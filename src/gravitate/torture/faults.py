@@ -16,11 +16,8 @@ from typing import Any, Final, NamedTuple
 from gravitate.serve.rolling import Step, roll
 from gravitate.torture.brokers import Broker
 from gravitate.torture.clients import Client, Publisher
-from gravitate.torture.ledger import EXTRA, Disturbance, Link, link
-from gravitate.torture.scene import READY_S_MAX, Scene
-
-KILLED: Final = "killed"
-RESTARTED: Final = "restarted"
+from gravitate.torture.ledger import EXTRA, KILLED, RESTARTED, Disturbance, Link, link
+from gravitate.torture.scene import EXCUSE_S_MAX, Scene
 
 OTHER_LINKS: Final = 0.25
 """Share of cuts that are not of primary links."""
@@ -76,7 +73,7 @@ async def kill(scene: Scene, until: float) -> None:
             await broker.kill()
             await scene.pause_between(0.1, 4.0, until)
             broker.start()
-            await broker.await_ready(READY_S_MAX)
+            await broker.await_ready(EXCUSE_S_MAX)
         await scene.pause_between(1.0, LULL_S[1], until)
 
 

@@ -41,7 +41,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gravitate.config.network import Network
-from gravitate.torture.ledger import Arrival, Closing, Ledger, Presence, Publication, Spot
+from gravitate.torture.ledger import (
+    ENDS_CONNECTIONS,
+    Arrival,
+    Closing,
+    Ledger,
+    Presence,
+    Publication,
+    Spot,
+)
 from gravitate.torture.ways import Disturbances, Ways
 
 SETTLE_S: Final = 4.0
@@ -51,7 +59,6 @@ TRANSIT_S: Final = 2.0
 SILENCE_S_MAX: Final = 5.0
 EXAMPLES_MAX: Final = 5
 """Of each kind."""
-ENDS_CONNECTIONS: Final = frozenset({"killed", "restarted"})
 CLOSING_S: Final = 2.0
 """How far from what was done to its broker a client may notice its end."""
 

@@ -22,7 +22,7 @@ from gravitate.torture.proxies import Proxies
 
 RECOVER_S: Final = 2.5
 """A link that can be had again is tried every 2 s at least (`retry_s_max`)."""
-READY_S_MAX: Final = 20.0
+EXCUSE_S_MAX: Final = 20.0
 """A broker that was started is ready after that long, or it is no excuse any more."""
 
 
