@@ -17,11 +17,11 @@ import pytest
 from gravitate.config.build import shaped
 from gravitate.config.network import Network, save
 from gravitate.errors import InputError
-from gravitate.serve.http import JSON, Request
+from gravitate.serve.http import JSON, Request, refusal
 from gravitate.serve.network import on_free_ports
 from gravitate.serve.processes import RESTART_STATUS
 from gravitate.serve.restart_page import Restarting, restart_page
-from gravitate.serve.rolling import Step, roll
+from gravitate.serve.rolling import Step, reason_in, roll
 from gravitate.serve.status import NodeStatus
 
 PROGRAM = """
@@ -164,6 +164,19 @@ def test_names_and_ports_are_checked_before_anybody_is_asked(network: Network) -
     mute = on_free_ports(network, ("mqtt", "peer"))
     with pytest.raises(InputError, match="broker 'b01' has no http port in the network file"):
         roll(mute, ["b01"])
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (refusal("400 Bad Request", "expected {}").body, "expected {}"),
+        (b'{"detail": "not here"}', '{"detail": "not here"}'),
+        (b" Bad Gateway\n", "Bad Gateway"),
+        (b"\xff" * 300, "\ufffd" * 200),
+    ],
+)
+def test_the_reason_of_a_refusal_is_found_whoever_refuses(content: bytes, reason: str) -> None:
+    assert reason_in(content) == reason
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from gravitate.config.build import shaped
 from gravitate.config.network import Network
 from gravitate.torture.judging import Judgement, judge
 from gravitate.torture.ledger import (
+    KILLED,
     STAYING,
     STEADY,
     VISITING,
@@ -55,7 +56,7 @@ class Story:
         self.ledger.disturb(spot, what, since).ended_at = until
 
     def killed(self, broker: str, at: float, ready_at: float) -> None:
-        self.disturbed(broker, at, ready_at, "killed")
+        self.disturbed(broker, at, ready_at, KILLED)
         self.ledger.killed(broker, at)
 
     def judged(self) -> Judgement:

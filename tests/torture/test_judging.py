@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gravitate.torture.judging import SETTLE_S, SILENCE_S_MAX, TRANSIT_S
-from gravitate.torture.ledger import EXTRA, STEADY, Spot
+from gravitate.torture.ledger import EXTRA, KILLED, RESTARTED, STEADY, Spot
 from tests.torture.scenes import Story
 
 # --- owed and lost ------------------------------------------------------------------------------
@@ -33,6 +33,33 @@ def test_what_never_came_is_lost() -> None:
     (example,) = judgement.examples
     assert "p/1 of p at b01" in example
     assert "s at b03" in example
+
+
+def test_what_came_is_counted_as_owed_only_where_it_was() -> None:
+    """Not what was sent before the subscription had settled, nor what was never acknowledged, and
+    nothing twice."""
+    story = Story()
+    story.disturbed(("b01", "b02"), 5.0, 20.0)
+    s = story.subscribed(10.0)
+    early = story.published(20.1)
+    late = story.published(20.0 + SETTLE_S + 0.1)
+    unacknowledged = story.published(30.0, acknowledged=False)
+    for publication in (early, late, late, unacknowledged):
+        story.arrived(s, publication, 30.1)
+    story.published(40.0)
+    judgement = story.judged()
+    assert (judgement.owed, judgement.delivered, judgement.lost) == (2, 4, 1)
+
+
+def test_what_is_owed_goes_by_the_ways_there_had_been_when_it_was_sent() -> None:
+    """A second broker that is disturbed concerns nothing that was sent before anybody was there."""
+    story = Story()
+    story.ledger.seen("s", "b04", 50.0)
+    story.disturbed("b04", 5.0, 90.0)
+    s = story.subscribed(10.0)
+    for at in (20.0, 60.0):
+        story.arrived(s, story.published(at), at + 0.1)
+    assert story.judged().owed == 1
 
 
 def test_what_was_not_acknowledged_is_owed_to_nobody() -> None:
@@ -89,7 +116,7 @@ def test_nothing_is_owed_to_who_was_not_there() -> None:
 
 def test_what_was_published_before_the_broker_was_ready_is_not_owed() -> None:
     story = Story()
-    story.disturbed("b03", 5.0, 10.0, "restarted")
+    story.disturbed("b03", 5.0, 10.0, RESTARTED)
     story.subscribed(9.0, ready_at=10.0)
     story.published(9.5)
     assert story.judged().lost == 0
@@ -97,7 +124,7 @@ def test_what_was_published_before_the_broker_was_ready_is_not_owed() -> None:
 
 def test_from_the_moment_that_the_broker_is_ready_everything_is_owed() -> None:
     story = Story()
-    story.disturbed("b03", 5.0, 10.0, "restarted")
+    story.disturbed("b03", 5.0, 10.0, RESTARTED)
     story.subscribed(9.0, ready_at=10.0)
     story.published(10.01)
     assert story.judged().lost == 1
@@ -175,7 +202,7 @@ def test_a_restart_excuses_no_loss() -> None:
     story = Story()
     story.subscribed(0.0)
     story.published(10.0)
-    story.disturbed("b02", 10.05, 13.0, "restarted")
+    story.disturbed("b02", 10.05, 13.0, RESTARTED)
     assert story.judged().lost == 1
 
 
@@ -316,7 +343,7 @@ def test_who_is_killed_or_cut_off_is_alone_in_having_nothing_that_comes_later(sp
     story = Story(home="b01", end="b01")
     s = story.subscribed(0.0)
     story.ledger.seen("s", "b03", 9.5)
-    story.disturbed(spot, 10.05, 29.0, "killed")
+    story.disturbed(spot, 10.05, 29.0, KILLED)
     story.arrived(s, story.published(10.0), 30.0)
     assert story.judged().longest_silence_s == pytest.approx(20.0)
 
@@ -347,12 +374,12 @@ def test_what_lies_between_is_a_reason_and_told_apart() -> None:
 
 def test_a_client_may_be_closed_when_its_broker_is_ended() -> None:
     story = Story()
-    story.disturbed("b03", 9.0, 12.0, "restarted")
+    story.disturbed("b03", 9.0, 12.0, RESTARTED)
     story.ledger.closed("s", 9.1, "DISCONNECT SERVER_SHUTTING_DOWN")
     assert story.judged().is_kept()
 
 
-@pytest.mark.parametrize(("broker", "what"), [("b03", "paused"), ("b02", "restarted")])
+@pytest.mark.parametrize(("broker", "what"), [("b03", "paused"), ("b02", RESTARTED)])
 def test_a_client_that_is_closed_for_anything_else_breaks_a_promise(broker: str, what: str) -> None:
     story = Story()
     story.disturbed(broker, 9.0, 12.0, what)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
+import psutil
 import pytest
 
-from gravitate.errors import InputError
+from gravitate.errors import EnvironmentLack, InputError
+from gravitate.torture import brokers, faults, run
+from gravitate.torture.brokers import Brokers
+from gravitate.torture.faults import FAULTS
 from gravitate.torture.ledger import STAYING, VISITING, Role
 from gravitate.torture.run import Report, Settings, clients_of, moved_of, torture
+from gravitate.torture.scene import Scene
 from tests.torture.scenes import LINE
 
 
@@ -47,6 +55,44 @@ def test_a_rolling_restart_of_seven_brokers_under_load_costs_nobody_anything() -
     )
     assert report.is_kept, told(report)
     assert report.faults >= 7
+
+
+def test_a_broker_that_ends_by_itself_is_told_and_the_logs_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def one_ends(scene: Scene, until: float) -> None:
+        (b01,) = [one for one in psutil.Process().children() if one.cmdline()[-1:] == ["b01"]]
+        b01.kill()
+        await faults.kill(scene, until)
+
+    monkeypatch.setitem(FAULTS, "kill", one_ends)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    # Nobody comes to be ready any more, or can hand on everything before it stops.
+    monkeypatch.setattr(faults, "EXCUSE_S_MAX", 1.0)
+    monkeypatch.setattr(run, "MEND_S_MAX", 1.0)
+    monkeypatch.setattr(run, "DRAIN_S_MAX", 1.0)
+    monkeypatch.setattr(brokers, "STOP_S_MAX", 1.0)
+    report = torture(Settings("kill", brokers=3, minutes=0.05, moved_share=0.0))
+    assert not report.is_kept
+    assert report.brokers_ended[0] == "b01 ended by itself with status -9"
+    assert report.problems == ["not everybody was back 1 s after the last fault"]
+    assert {path.name for path in Path(report.logs).glob("*.log")} == {
+        f"{id}.log" for id in report.memory
+    }
+
+
+def test_a_run_without_a_report_says_where_the_logs_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def in_vain(_: Brokers) -> bool:
+        return False
+
+    monkeypatch.setattr(Brokers, "start", in_vain)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(EnvironmentLack, match="brokers did not come to be ready") as caught:
+        torture(Settings("kill", brokers=2))
+    (directory,) = tmp_path.iterdir()
+    assert caught.value.__notes__ == [f"logs of the brokers: {directory}"]
 
 
 def test_what_goes_wrong_is_known_or_refused() -> None:

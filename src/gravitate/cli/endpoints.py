@@ -72,7 +72,9 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
             # A broker answers so itself in no case; what stands before it cannot know more.
             raise lack(f"broker '{spec.id}' has failed, or what stands before it: {status}")
         if status >= 400:
-            raise Refused(f"broker '{spec.id}' refuses: {_error(content)}")
+            from gravitate.serve.rolling import reason_in
+
+            raise Refused(f"broker '{spec.id}' refuses: {reason_in(content)}")
         return msgspec.json.decode(content, type=what)
     except (OSError, http.client.HTTPException) as problem:
         raise lack(
@@ -86,17 +88,6 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
         ) from None
     finally:
         connection.close()
-
-
-def _error(content: bytes) -> str:
-    import msgspec
-
-    from gravitate.model.decoding import UNREADABLE
-
-    try:
-        return str(msgspec.json.decode(content, type=dict[str, Any])["error"])
-    except (*UNREADABLE, KeyError):
-        return content.decode("utf-8", "replace").strip()[:200]
 
 
 def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:

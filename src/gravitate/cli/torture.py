@@ -47,7 +47,12 @@ def torture(
 
     settings = Settings(fault, brokers, minutes, seed, rate, moves, publishers, subscribers)
     with output.progress(f"torture: {fault}, seed {seed}", 1.0, hidden=json) as tell:
-        report = torture(settings, tell)
+        try:
+            report = torture(settings, tell)
+        except BaseException as problem:
+            for note in getattr(problem, "__notes__", ()):
+                output.say(note)
+            raise
     if json:
         output.show_json(flat(report))
     else:

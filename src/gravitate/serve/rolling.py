@@ -191,7 +191,7 @@ def _answer(spec: BrokerSpec, method: str, path: str, what: Any) -> Any:
         answer = connection.getresponse()
         content = answer.read()
         if 400 <= answer.status < 500:
-            raise _Stopped(f"{where} refuses {method} {path}: {_told(content)}")
+            raise _Stopped(f"{where} refuses {method} {path}: {reason_in(content)}")
         return msgspec.json.decode(content, type=what)
     except (OSError, http.client.HTTPException) as problem:
         raise _Silent(f"{where} does not answer ({problem or type(problem).__name__})") from None
@@ -203,7 +203,8 @@ def _answer(spec: BrokerSpec, method: str, path: str, what: Any) -> Any:
         connection.close()
 
 
-def _told(content: bytes) -> str:
+def reason_in(content: bytes) -> str:
+    """Why a broker refuses a request, by its answer; what else it says where that is not told."""
     try:
         return str(msgspec.json.decode(content, type=dict[str, Any])["error"])
     except (*UNREADABLE, KeyError):

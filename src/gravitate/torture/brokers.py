@@ -85,8 +85,9 @@ class Broker:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        """Let it go on; one that has ended meanwhile does not."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     async def stop(self) -> int:
         """End it in order, by force when that takes too long; its exit status."""
@@ -121,7 +122,7 @@ class Broker:
 
     @property
     def runs(self) -> bool:
-        return self._process is not None
+        return self._process is not None and self._process.poll() is None
 
     def note_memory(self) -> None:
         if self._process is not None:
@@ -183,14 +184,22 @@ class Brokers:
         while True:
             for broker in self.by_id.values():
                 broker.note_memory()
-                status = broker.ended_by_itself()
-                if status is not None:
-                    self.ended.append(f"{broker.id} ended by itself with status {status}")
+            self._note_ended()
             await asyncio.sleep(WATCH_EVERY_S)
 
+    def _note_ended(self) -> None:
+        for broker in self.by_id.values():
+            status = broker.ended_by_itself()
+            if status is not None:
+                self.ended.append(f"{broker.id} ended by itself with status {status}")
+
+    def running(self) -> list[Broker]:
+        return [one for one in self.by_id.values() if one.runs]
+
     async def stop(self) -> None:
-        """End all in order; one that does not is noted."""
-        running = [one for one in self.by_id.values() if one.runs]
+        """End all in order; one that does not, or has ended already, is noted."""
+        self._note_ended()
+        running = self.running()
         statuses = await asyncio.gather(*(one.stop() for one in running))
         for broker, status in zip(running, statuses, strict=True):
             if status:

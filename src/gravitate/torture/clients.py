@@ -70,7 +70,6 @@ class _Connection:
         self._reader = reader
         self._writer = writer
         self._decoder = PacketReader(V5)
-        self._packets: list[p.Packet] = []
 
     def send(self, *packets: p.Packet) -> None:
         self._writer.write(b"".join([encode(packet, V5) for packet in packets]))

@@ -2,24 +2,22 @@
 
 A fault goes on until a time, draws what it does from the scene's generator, notes it, and leaves
 everything mended. Nothing that it does may cost more than is promised: one broker or one link at a
-time, but for links that are slow.
+time, but for links that are slow. Brokers that ended by themselves are left alone; when nobody is
+left that it needs, a fault ends early with a problem.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple
 
 from gravitate.serve.rolling import Step, roll
 from gravitate.torture.brokers import Broker
 from gravitate.torture.clients import Client, Publisher
-from gravitate.torture.ledger import EXTRA, Disturbance, Link, link
-from gravitate.torture.scene import READY_S_MAX, Scene
-
-KILLED: Final = "killed"
-RESTARTED: Final = "restarted"
+from gravitate.torture.ledger import EXTRA, KILLED, RESTARTED, Disturbance, Link, link
+from gravitate.torture.scene import EXCUSE_S_MAX, Scene
 
 OTHER_LINKS: Final = 0.25
 """Share of cuts that are not of primary links."""
@@ -33,6 +31,7 @@ BURST_EVENTS_MAX: Final = 40_000
 DRAINED_EVENTS: Final = 50
 DRAIN_S_MAX: Final = 20.0
 ROLL_S_MAX: Final = 60.0
+LOOK_EVERY_S: Final = 0.1
 LULL_S: Final = (6.0, 7.0)
 """So long that silence can be told from a disturbance."""
 
@@ -68,21 +67,19 @@ async def restart_one(scene: Scene, broker: str) -> None:
 
 async def kill(scene: Scene, until: float) -> None:
     """kill -9 of a random broker, started again after a moment."""
-    while scene.now() < until:
-        broker = scene.any_broker()
+    while scene.now() < until and (broker := scene.any_broker()) is not None:
         async with scene.disturbed(broker.id, KILLED, recovers_s=0.0):
             scene.ledger.killed(broker.id, scene.now())
             await broker.kill()
             await scene.pause_between(0.1, 4.0, until)
             broker.start()
-            await broker.await_ready(READY_S_MAX)
+            await broker.await_ready(EXCUSE_S_MAX)
         await scene.pause_between(1.0, LULL_S[1], until)
 
 
 async def pause(scene: Scene, until: float) -> None:
     """SIGSTOP and SIGCONT of a random broker: for a second, or for longer than links wait."""
-    while scene.now() < until:
-        broker = scene.any_broker()
+    while scene.now() < until and (broker := scene.any_broker()) is not None:
         longest_s = scene.generator.choice([2.0, 6.0, 20.0])
         async with scene.disturbed(broker.id, "paused"):
             await _paused(scene, broker, longest_s, until)
@@ -153,10 +150,25 @@ async def large(scene: Scene, until: float) -> None:
 
 
 async def _now_and_then(scene: Scene, payload_bytes: int, every_s: float, until: float) -> None:
-    while scene.now() < until:
+    while scene.now() < until and (publisher := scene.any_publisher()) is not None:
         scene.faults += 1
-        await scene.generator.choice(scene.publishers).publish(EXTRA, payload_bytes)
+        home = scene.brokers.by_id[publisher.spec.home]
+        await _while_it_runs(home, publisher.publish(EXTRA, payload_bytes))
         await scene.pause_between(0.5 * every_s, 1.5 * every_s, until)
+
+
+async def _while_it_runs(broker: Broker, deed: Coroutine[Any, Any, None]) -> bool:
+    """Do what cannot be done without a broker; whether it was done before the broker ended."""
+    doing = asyncio.create_task(deed)
+    try:
+        while broker.runs:
+            done, _ = await asyncio.wait([doing], timeout=LOOK_EVERY_S)
+            if done:
+                await doing
+                return True
+        return False
+    finally:
+        doing.cancel()
 
 
 async def burst(scene: Scene, until: float) -> None:
@@ -164,8 +176,13 @@ async def burst(scene: Scene, until: float) -> None:
     are queued for it; then they are let through."""
     places = _burst_places(scene)
     while places and scene.now() < until:
-        publisher, far_id = scene.generator.choice(places)
-        near, far = scene.brokers.by_id[publisher.spec.home], scene.brokers.by_id[far_id]
+        able = [one for one in places if one.near.runs and one.far.runs]
+        if not able:
+            scene.problems.append(
+                f"no two brokers were left at {scene.now():.1f} s that a burst could go between"
+            )
+            break
+        publisher, near, far = scene.generator.choice(able)
         if scene.generator.random() < 0.5:
             await _burst_at_pause(scene, publisher, near, far)
         else:
@@ -178,9 +195,18 @@ async def burst(scene: Scene, until: float) -> None:
         )
 
 
-def _burst_places(scene: Scene) -> list[tuple[Publisher, str]]:
+class _Place(NamedTuple):
+    """Where a burst can be: its publisher's home is `near`."""
+
+    publisher: Publisher
+    near: Broker
+    far: Broker
+
+
+def _burst_places(scene: Scene) -> list[_Place]:
     """Publishers, and neighbours of their homes behind which somebody wants their bursts. Where
     somebody is who is moved cannot be told, so others are preferred."""
+    brokers = scene.brokers.by_id
 
     def stays(client: Client) -> bool:
         return client.spec.name not in scene.moved
@@ -189,7 +215,11 @@ def _burst_places(scene: Scene) -> list[tuple[Publisher, str]]:
     homes = {one.spec.home for one in wanting if stays(one)} or {one.spec.home for one in wanting}
     publishers = [one for one in scene.publishers if stays(one)] or scene.publishers
     places = [
-        (publisher, scene.next_broker(publisher.spec.home, home))
+        _Place(
+            publisher,
+            brokers[publisher.spec.home],
+            brokers[scene.next_broker(publisher.spec.home, home)],
+        )
         for publisher in publishers
         for home in sorted(homes - {publisher.spec.home})
     ]
@@ -219,11 +249,12 @@ async def _burst_at_pause(scene: Scene, publisher: Publisher, near: Broker, far:
 
 
 async def _burst(scene: Scene, publisher: Publisher, near: Broker, far: Broker) -> None:
-    """Publish until enough waits at the near broker for the far one."""
+    """Publish until enough waits at the near broker for the far one, or the near one has ended."""
     published = queued = 0
     while queued < QUEUED_EVENTS and published < BURST_EVENTS_MAX:
         some = min(5_000, QUEUED_EVENTS - queued + 100)
-        await publisher.publish_burst(some, BURST_PAYLOAD_BYTES)
+        if not await _while_it_runs(near, publisher.publish_burst(some, BURST_PAYLOAD_BYTES)):
+            return
         published += some
         queued = await near.queued_events(far.id)
         scene.queued_most = max(scene.queued_most, queued)

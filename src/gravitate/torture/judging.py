@@ -41,7 +41,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gravitate.config.network import Network
-from gravitate.torture.ledger import Arrival, Closing, Ledger, Presence, Publication, Spot
+from gravitate.torture.ledger import (
+    ENDS_CONNECTIONS,
+    Arrival,
+    Closing,
+    Ledger,
+    Presence,
+    Publication,
+    Spot,
+)
 from gravitate.torture.ways import Disturbances, Ways
 
 SETTLE_S: Final = 4.0
@@ -51,7 +59,6 @@ TRANSIT_S: Final = 2.0
 SILENCE_S_MAX: Final = 5.0
 EXAMPLES_MAX: Final = 5
 """Of each kind."""
-ENDS_CONNECTIONS: Final = frozenset({"killed", "restarted"})
 CLOSING_S: Final = 2.0
 """How far from what was done to its broker a client may notice its end."""
 
@@ -121,7 +128,7 @@ class Judge:
         closed = list(self._closed_without_cause())
         silence = self._silence()
         return Judgement(
-            owed=self._delivered_and_wanted() + len(missing),
+            owed=sum(map(self._owed_and_given, self._ledger.presences)) + len(missing),
             delivered=sum(len(presence.arrivals) for presence in self._ledger.presences),
             lost=len(lost),
             doubled=len(doubled),
@@ -183,13 +190,18 @@ class Judge:
 
     def _is_settled(self, presence: Presence, publication: Publication) -> bool:
         """Whether the subscription had settled when the publication was sent."""
-        since, sent_at, ready_at = presence.subscribed_at, publication.sent_at, presence.ready_at
-        way = self._ways.way(publication.publisher, presence.subscriber, since, sent_at).whole
-        if ready_at <= sent_at:
+        return self._settled_at(presence, publication.publisher, publication.sent_at) is not None
+
+    def _settled_at(self, presence: Presence, publisher: str, until: float) -> float | None:
+        """When the subscription had settled along all the ways there were from the publisher until
+        a time; None: not before that time."""
+        since, ready_at = presence.subscribed_at, presence.ready_at
+        way = self._ways.way(publisher, presence.subscriber, since, until).whole
+        if ready_at <= until:
             home = self._ledger.clients[presence.subscriber].home
             if not self._disturbances.within(way - {home}, ready_at - SETTLE_S, ready_at):
-                return True
-        return self._disturbances.first_free(way, since, sent_at, SETTLE_S) is not None
+                return ready_at
+        return self._disturbances.first_free(way, since, until, SETTLE_S)
 
     def _is_taken(self, presence: Presence, publication: Publication) -> bool:
         """Whether a killed broker may have been alone in having the publication."""
@@ -217,11 +229,21 @@ class Judge:
             arrived_at = end if free_at is None else free_at
         return way, arrived_at
 
-    def _delivered_and_wanted(self) -> int:
-        return sum(
-            len({(one.publisher, one.number) for one in presence.arrivals})
-            for presence in self._ledger.presences
-        )
+    def _owed_and_given(self, presence: Presence) -> int:
+        """How much that was owed has come."""
+        had = {(arrival.publisher, arrival.number) for arrival in presence.arrivals}
+        # Most was sent when the subscription had settled along whatever way there ever was.
+        settled_at = {
+            publisher: self._settled_at(presence, publisher, self._now)
+            for publisher in {name for name, _ in had}
+        }
+        count = 0
+        for publication in self._wanted(presence):
+            if (publication.publisher, publication.number) in had:
+                at = settled_at[publication.publisher]
+                is_late = at is not None and publication.sent_at > at
+                count += is_late or self._is_settled(presence, publication)
+        return count
 
     # --- doubled, reordered ---------------------------------------------------------------------
 

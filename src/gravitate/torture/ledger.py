@@ -27,6 +27,11 @@ VISITING: Final = (STEADY[1],)
 """What subscribers want that stay, and that come and go. Neither covers the other: a broker has to
 tell its neighbours when a visitor comes."""
 
+KILLED: Final = "killed"
+RESTARTED: Final = "restarted"
+ENDS_CONNECTIONS: Final = frozenset({KILLED, RESTARTED})
+"""What may be done to a broker that ends the connections of its clients."""
+
 Link = tuple[str, str]
 """Two brokers, in order."""
 Spot = str | Link

@@ -111,19 +111,23 @@ Progress = Callable[[float], None]
 
 
 def torture(settings: Settings, progress: Progress = lambda share: None) -> Report:
-    """Run it, in this process and those of the brokers."""
+    """Run it, in this process and those of the brokers.
+
+    Unless everything was kept, the brokers' logs stay: the report says where, or a note to the
+    error."""
     if settings.fault not in FAULTS:
         raise InputError(f"unknown fault '{settings.fault}': write one of {', '.join(FAULTS)}")
     if settings.brokers < 2:
         raise InputError(f"{settings.brokers} brokers have no links: write a number from 2")
     directory = Path(tempfile.mkdtemp(prefix="gravitate-torture-"))
-    report = None
     try:
         report = uvloop.run(_interruptible(_run(settings, directory, progress)))
-        return report
-    finally:
-        if report is None or report.is_kept:
-            shutil.rmtree(directory, ignore_errors=True)
+    except BaseException as problem:
+        problem.add_note(f"logs of the brokers: {directory}")
+        raise
+    if report.is_kept:
+        shutil.rmtree(directory, ignore_errors=True)
+    return report
 
 
 async def _interruptible(run: Coroutine[Any, Any, Report]) -> Report:
@@ -232,8 +236,13 @@ async def _scene(
         watching = asyncio.create_task(brokers.watch())
         for client in clients:
             client.start()
-        async with asyncio.timeout(ENTER_S_MAX):
-            await asyncio.gather(*(client.is_in.wait() for client in clients))
+        try:
+            async with asyncio.timeout(ENTER_S_MAX):
+                await asyncio.gather(*(client.is_in.wait() for client in clients))
+        except TimeoutError:
+            raise EnvironmentLack(
+                f"not every client was connected after {ENTER_S_MAX:g} s: {_last_lines(brokers)}"
+            ) from None
         yield scene
     finally:
         if watching is not None:

@@ -22,7 +22,7 @@ from gravitate.torture.proxies import Proxies
 
 RECOVER_S: Final = 2.5
 """A link that can be had again is tried every 2 s at least (`retry_s_max`)."""
-READY_S_MAX: Final = 20.0
+EXCUSE_S_MAX: Final = 20.0
 """A broker that was started is ready after that long, or it is no excuse any more."""
 
 
@@ -84,8 +84,21 @@ class Scene:
         finally:
             disturbance.ended_at = self.now() + recovers_s
 
-    def any_broker(self) -> Broker:
-        return self.generator.choice(list(self.brokers.by_id.values()))
+    def any_broker(self) -> Broker | None:
+        """One of those that run; None, and a problem, when none is left."""
+        running = self.brokers.running()
+        if not running:
+            self.problems.append(f"no broker was left at {self.now():.1f} s")
+            return None
+        return self.generator.choice(running)
+
+    def any_publisher(self) -> Publisher | None:
+        """One whose broker runs; None, and a problem, when none is left."""
+        able = [one for one in self.publishers if self.brokers.by_id[one.spec.home].runs]
+        if not able:
+            self.problems.append(f"no publisher had a broker at {self.now():.1f} s")
+            return None
+        return self.generator.choice(able)
 
     def primary_links(self) -> list[Link]:
         return [link(*spec.between) for spec in self.network.links]

@@ -52,7 +52,6 @@ class LossWatcher(Observer, StepWatcher):
         self._deliveries = deliveries
         self._entries = entries
         self.crashes = 0
-        self.links_given_up = 0
         self._given_up: set[frozenset[str]] = set()
 
     def on_crash(self, broker: str, core: SteppedBroker, now: float) -> None:
@@ -75,7 +74,6 @@ class LossWatcher(Observer, StepWatcher):
 
     def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
         if state == "given up" and peer in self._near[broker]:
-            self.links_given_up += 1
             self._given_up.add(frozenset((broker, peer)))
 
     def is_parted(self, entered_at: str, broker: str) -> bool:
