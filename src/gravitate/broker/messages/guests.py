@@ -4,9 +4,9 @@
 broker must not forget when it is killed is known to its neighbours (`deposits`).
 
 `TakeGuest`, `GuestAnswer` and `GuestCut` go along the path of a move, over primary links: their
-place among the events on them is part of what they mean (`guests`). The rest goes over the direct
+place among the events on them is part of what they mean (`staging`). The rest goes over the direct
 link between the broker that serves a subscriber and the one where its client is connected, the
-*origin* (`tethered_subscribers`, `subscriber_tethers`).
+*origin* (`subscriber_remote`, `subscriber_origin`).
 
 Part of `messages`, which says what frames and messages are.
 """

@@ -7,9 +7,9 @@ The broker that serves the subscriber (the *source*) leads:
       '-refused, late: refused '-gone, changed, late: rolled back               '-back, late: rolled
                                                                                   back
 
-ASKED: every broker on the path gives shared use of its move lock (`move_paths`). PREPARING: the
+ASKED: every broker on the path gives shared use of its move lock (`moves.path`). PREPARING: the
 target subscribes too, as a guest, and keeps what comes. CUTTING: the target is ready. Whatever it
-lacks has come here before it said so (`guests`), so this is the moment of the *cut*: what the
+lacks has come here before it said so (`staging`), so this is the moment of the *cut*: what the
 client has been given so far, per publisher, is told to the target, and what comes from now on is
 kept here as well. The client is told to pause: it changes nothing about what it subscribes to. It
 leaves when all that it was given is acknowledged and the target has the cut. LEAVING: its session
@@ -20,7 +20,7 @@ Which of the two it is, is the client's word alone: it comes back only if it has
 it is attached, and it has received nothing elsewhere then.
 
 A client that does not follow, or that publishes, stays connected, and its broker does all of this
-in its stead (`subscriber_tethers`); the source is then the broker that serves it.
+in its stead (`subscriber_origin`); the source is then the broker that serves it.
 
 A subscription that the client changes before it has paused rolls the move back; one that it changes
 later is changed where it arrives.

@@ -7,7 +7,7 @@ The first broker of the publisher (the *source*) leads:
       '-refused, late: refused '-late: rolled back     '-back, late: rolled back
 
 ASKED: every broker on the path gives shared use of its move lock, or the move is refused at once
-(`move_paths`). PAUSING: the client is told to stop publishing here, and says when it has: links and
+(`moves.path`). PAUSING: the client is told to stop publishing here, and says when it has: links and
 connections keep order, so all it published is behind it. LEAVING: its session is over, its
 advertisements wait. The client connects to the target, which takes them along (`Clients`): the
 advertisement runs along the path to the source with a greater attachment, each broker turning it
@@ -16,8 +16,8 @@ target look at what the client has sent it. A client that does not get there com
 here again.
 
 A client that does not follow, or that subscribes, stays connected, and its broker does all of this
-in its stead (`tethers`); the source is then the broker it is attached to as a publisher, and the
-client may be connected to any broker.
+in its stead (`publisher_origin`); the source is then the broker it is attached to as a publisher,
+and the client may be connected to any broker.
 
 What fails leaves a lease that runs out, and the tether of a client that stays connected: once a
 move of it has begun, its broker hands over to itself what it publishes until the next one. Nothing

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class PublisherElsewhere(Protocol):
     """One client as a publisher."""
 
+    broker: str
+    """Where it is attached, or is being attached."""
     held: bool
     """The broker that it is attached to takes nothing from it for now."""
     unsent: Measure
@@ -37,6 +39,13 @@ class PublishersElsewhere(Protocol):
 
     def close(self, session: Session) -> None:
         """The client is gone."""
+
+
+class SubscriberElsewhere(Protocol):
+    """One client as a subscriber."""
+
+    place: str
+    """The broker that serves it, or is about to."""
 
 
 class SubscribersElsewhere(Protocol):

@@ -28,7 +28,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.backlog import Kept, Seen
-from gravitate.broker.sessions.elsewhere import PublisherElsewhere
+from gravitate.broker.sessions.elsewhere import PublisherElsewhere, SubscriberElsewhere
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
@@ -236,7 +236,7 @@ class Session(Publisher):
         self.seen_bytes = 0
         self._sweep_at_bytes = SWEEP_BYTES_MIN
 
-        self.subscriber_tether: object | None = None
+        self.subscriber_tether: SubscriberElsewhere | None = None
         """What stands for the client as a subscriber, once it may be served elsewhere."""
         self.unsettled_subscriptions: set[str] = set()
         """Names of those that have not settled yet."""

@@ -2,8 +2,8 @@
 
 What the client does becomes commands, which are handed over in order and once. A command is *kept*
 until it is handed over, then *sent* until the other broker has taken it. Owns these two queues and
-what is advertised as of the last command that was taken; who is told what, and when, is `tethers`'
-business.
+what is advertised as of the last command that was taken; who is told what, and when, is the
+business of `publisher_origin`.
 """
 
 from __future__ import annotations

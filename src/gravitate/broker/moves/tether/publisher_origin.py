@@ -2,8 +2,8 @@
 
 A client that cannot be told to reconnect, or that also subscribes, is moved by its broker (the
 *origin*) in its stead. Its publications are numbered and accepted here, and handed over unmatched
-to the broker it is attached to (`tethered`), over a direct link; so are its advertisements. The
-origin follows a relocation as a client would:
+to the broker it is attached to (`publisher_remote`), over a direct link; so are its advertisements.
+The origin follows a relocation as a client would:
 
     ATTACHED --redirected, link up--> PAUSED --sent away--> ATTACHING --attached--> ATTACHED
        |                                |                       |

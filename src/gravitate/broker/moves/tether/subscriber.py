@@ -1,6 +1,6 @@
 """One subscriber's tether at its origin: where it is served, and what it wants.
 
-Plain state; what is told to whom, and when, is `subscriber_tethers`' business.
+Plain state; what is told to whom, and when, is the business of `subscriber_origin`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A client that cannot be told to reconnect, or that also publishes, is moved by its broker (the
 *origin*) in its stead. The broker that serves it subscribes and matches for it, and hands over what
-is for it on a direct link (`tethered_subscribers`); it is delivered here without matching, and
+is for it on a direct link (`subscriber_remote`); it is delivered here without matching, and
 whatever has been delivered before is recognised, per publisher, by the client's own session. The
 origin follows a move as a client would:
 
@@ -14,7 +14,7 @@ origin follows a move as a client would:
 RECALLING takes the subscriber home without anybody's leave: it subscribes here as a guest, and when
 that has settled asks the broker that served it, along the tree, for what it had and what is left to
 deliver; only then does the client go on. It asks again until it has an answer: of that broker, or
-of its neighbour if it cannot be reached (`guests`).
+of its neighbour if it cannot be reached (`staging`).
 
 What the client wants is counted, and what is handed over tells as of when it was matched: what it
 has unsubscribed from since then is left out.
