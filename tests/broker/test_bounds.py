@@ -306,6 +306,6 @@ def test_answers_that_are_remembered_by_topic_are_bounded_by_what_they_hold(
     for number in range(200):
         events = PlainBodies([Event({"topic": f"t/{number}"})])
         wired.tell("a", ClientPublished("p", events))
-    known = wired.brokers["a"].router.planes[0]._by_topic
+    known = wired.brokers["a"].router.table._by_topic
     assert known
     assert sum(map(len, known.values())) < 200_000 / 36 + 200

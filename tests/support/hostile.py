@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gravitate.broker.messages import frames as m
 from gravitate.broker.messages import guests as g
-from gravitate.broker.routing.content.table import EVERYWHERE
 from gravitate.model.events import Batch, Event
 from gravitate.model.language import parse
 from gravitate.wire.mqtt.bodies import FrameBodies
@@ -27,10 +26,6 @@ def message(draw: random.Random, brokers: Sequence[str]) -> m.Message:
 
 def _number(draw: random.Random) -> int:
     return draw.choice((0, 1, 2, 3, 5, 10, draw.randrange(50), 2**40))
-
-
-def _plane(draw: random.Random) -> int:
-    return 0 if draw.random() < 0.97 else draw.choice((1, EVERYWHERE))
 
 
 def _token(draw: random.Random) -> int:
@@ -53,17 +48,17 @@ def _wanted(draw: random.Random) -> tuple[g.Wanted, ...]:
 
 
 def _routing(draw: random.Random, brokers: Sequence[str]) -> m.Message:
-    client, plane = draw.choice(CLIENTS), _plane(draw)
+    client = draw.choice(CLIENTS)
     life, filter = f"{client}#{draw.randint(1, 2)}", draw.choice(FILTERS)
     known = (f"{life}/topic:t", f"{life}/client:n", f"{life}@{draw.choice(brokers)}/1", "z")
     match draw.randrange(7):
         case 0:
             return m.Advertise(
-                draw.choice(known), client, draw.randint(1, 2), filter, _token(draw), plane,
+                draw.choice(known), client, draw.randint(1, 2), filter, _token(draw),
                 _number(draw),
             )  # fmt: skip
         case 1:
-            return m.Unadvertise(draw.choice(known), _token(draw), plane)
+            return m.Unadvertise(draw.choice(known), _token(draw))
         case 2:
             path = _path(draw, brokers)
             return m.Subscribe(
@@ -72,10 +67,9 @@ def _routing(draw: random.Random, brokers: Sequence[str]) -> m.Message:
                 brokers[draw.choice((1, 2, 2, 2))],
                 path,
                 _token(draw),
-                plane,
             )
         case 3:
-            return m.Unsubscribe(draw.choice(known), _token(draw), plane)
+            return m.Unsubscribe(draw.choice(known), _token(draw))
         case 4:
             return m.Settled(_token(draw), _open(draw, brokers))
         case 5:
@@ -211,7 +205,7 @@ def _batch(draw: random.Random, brokers: Sequence[str]) -> Batch:
         FrameBodies.from_events(events),
         draw.randint(0, 1),
         0.0,
-        draw.choice((_plane(draw), _plane(draw), EVERYWHERE)),
+        draw.random() < 0.3,
         _path(draw, brokers),
         draw.choice((0, 0, 1, 2**63)),
         draw.choice((None, None, *brokers)),

@@ -79,7 +79,7 @@ def batches(draw: st.DrawFn) -> Batch:
         FrameBodies.from_events(events),
         qos=draw(st.integers(0, 1)),
         published_at=draw(st.floats(0, 1e10)),
-        plane=draw(st.integers(0, 5)),
+        flood=draw(st.booleans()),
         covered=tuple(draw(st.lists(names, max_size=3))),
         trace_mark=draw(st.integers(0, 1)),
         tether=draw(st.none() | names),
@@ -88,7 +88,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 paths = st.lists(names, min_size=1, max_size=3).map(tuple)
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Advertise, names, names, numbers, filters, numbers, st.integers(0, 3), numbers),
+    st.builds(Advertise, names, names, numbers, filters, numbers, numbers),
     st.builds(PrepareMove, names, st.tuples(names, names), st.floats(0, 60)),
     st.builds(MoveAnswer, names, st.tuples(names, names), st.booleans(), names),
     st.builds(EndMove, names, st.tuples(names, names)),
@@ -133,7 +133,7 @@ def _plain_message(message: Message) -> object:
             _content(batch),
             batch.qos,
             batch.published_at,
-            batch.plane,
+            batch.flood,
             batch.covered,
             batch.trace_mark,
             batch.tether,

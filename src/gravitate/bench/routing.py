@@ -85,7 +85,7 @@ class Scene:
 
     def __init__(self, neighbour: Callable[[], Neighbour] = Neighbour) -> None:
         self.broker = Broker(HERE, 1, {THERE: True}, options=OPTIONS)
-        self.broker.router.planes[0].neighbours[THERE] = neighbour()  # type: ignore[attr-defined]
+        self.broker.router.table.neighbours[THERE] = neighbour()  # type: ignore[attr-defined]
         self.steps_ms: list[float] = []
         self._said = 0
         self._heard = 0

@@ -113,7 +113,6 @@ from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.broker.routing.content.table import EVERYWHERE
 from gravitate.broker.routing.router import ROUTERS
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import Clients
@@ -390,10 +389,8 @@ class Broker:
                         continue
                     if not self.links.is_neighbour(peer):
                         raise PeerError("no-neighbour", "publications that were not handed over")
-                    if batch.plane == EVERYWHERE:
+                    if batch.flood:
                         self.lives.heard((batch.publisher, batch.incarnation), self._context.now)
-                    elif batch.plane not in self.router.planes:
-                        raise PeerError("unknown-plane", f"publications of plane {batch.plane}")
                     self.dispatch.route(batch, peer)
             case (
                 TetherAttach()
@@ -615,7 +612,7 @@ class Broker:
         was handed over to be published there is published elsewhere."""
         return Publications(
             [
-                batch if self.router.announced(batch, peer) else batch.on_plane(EVERYWHERE)
+                batch if self.router.announced(batch, peer) else batch.flooding()
                 for batch in message.batches
                 if batch.tether is None
             ]

@@ -40,7 +40,6 @@ class Advertise(msgspec.Struct, frozen=True, tag="adv"):
     incarnation: Natural
     filter: Filter
     token: Natural
-    plane: int = 0
     attachment: Natural = 0
 
 
@@ -49,7 +48,6 @@ class Unadvertise(msgspec.Struct, frozen=True, tag="unadv"):
 
     advertisement: str
     token: Natural
-    plane: int = 0
 
 
 class Subscribe(msgspec.Struct, frozen=True, tag="sub"):
@@ -63,7 +61,6 @@ class Subscribe(msgspec.Struct, frozen=True, tag="sub"):
     anchor: str
     path: tuple[str, ...]
     token: Natural
-    plane: int = 0
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, tag="unsub"):
@@ -71,7 +68,6 @@ class Unsubscribe(msgspec.Struct, frozen=True, tag="unsub"):
 
     subscription: str
     token: Natural
-    plane: int = 0
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):

@@ -21,18 +21,8 @@ from gravitate.model.filters import Filter
 class Router(Protocol):
     """The routing state of one broker; it speaks to neighbours through what it was given."""
 
-    @property
-    def planes(self) -> Mapping[int, object]:
-        """The tables by control-plane version."""
-        ...
-
-    @property
-    def current_plane(self) -> int:
-        """The version that new publications are routed by."""
-        ...
-
     def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
-        """Per event, the destinations of the matching entries in the batch's plane."""
+        """Per event, the destinations of the matching entries."""
         ...
 
     def unsettled_links(self, batch: Batch) -> Iterable[str]:
@@ -64,11 +54,11 @@ class Router(Protocol):
         ...
 
     def entries(self) -> Mapping[str, SubscriptionEntry]:
-        """The subscriptions of the current plane by id."""
+        """The subscriptions by id."""
         ...
 
     def advertisements(self) -> Mapping[str, AdvertisementEntry]:
-        """The advertisements of the current plane by id."""
+        """The advertisements by id."""
         ...
 
     def subscribe(

@@ -283,7 +283,6 @@ class Clients:
             input.bodies,
             input.qos,
             self._context.now,
-            self._router.current_plane,
         )
         return batch.select(range(known, size)) if known > 0 else batch
 

@@ -17,7 +17,6 @@ from gravitate.simulate.world import World
 MAY_STAY: Final[Mapping[str, str]] = {
     "Broker.mechanisms": "what is switched on",
     "Context.effects": "those of the last step, which the driver has",
-    "Context.mechanisms": "what is switched on",
     "Context.observers": "who watches",
     "Posts.protocols": "what can be carried out",
     "Posts.move_watchers": "who watches",
@@ -26,7 +25,6 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "TetherLinks._others": "brokers of the network",
     "LinkTable._links": "neighbours",
     "Link.roles": "what a link is for",
-    "ContentRouter.planes": "the table, whatever is in it",
     "RoutingTable.neighbours": "neighbours",
     "Synchronisation._progress": "neighbours",
     "Settlement._waiting": "neighbours, none of whom has anything to answer",

@@ -42,7 +42,6 @@ from gravitate.broker.moves.relocation import State as MoveState
 from gravitate.broker.moves.tether.publisher import State, Tether
 from gravitate.broker.moves.tether.publisher_origin import ARRIVE_S_MAX
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.routing.content.table import EVERYWHERE
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
@@ -688,7 +687,7 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
 
 def test_what_was_not_handed_over_is_not_taken_from_a_tether(moved: Scene) -> None:
     bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
-    stray = Batch("stray", 1, range(1, 2), bodies, 1, moved.wired.now, EVERYWHERE)
+    stray = Batch("stray", 1, range(1, 2), bodies, 1, moved.wired.now, True)
     moved.wired.brokers["a"].links.send("d", Publications([stray]))
     moved.publish()
     moved.settle()

@@ -162,8 +162,7 @@ class TetheredPublishers:
             if mark is not None and mark.peer == origin:
                 self._links.retain(mark)
                 publisher.marks.append(mark)
-            plane = self._router.current_plane
-            batch = msgspec.structs.replace(batch, tether=None, plane=plane)
+            batch = msgspec.structs.replace(batch, tether=None, flood=False)
             self._publishers.publish(publisher, batch)
 
     def _attach(self, origin: str, message: TetherAttach) -> None:

@@ -30,21 +30,25 @@ _NONE: Final[dict[str, SubscriptionEntry]] = {}
 
 class Propagation:
     def __init__(
-        self, broker_id: str, settlement: Settlement, send: Callable[[str, Control], None]
+        self,
+        broker_id: str,
+        table: RoutingTable,
+        settlement: Settlement,
+        send: Callable[[str, Control], None],
     ) -> None:
         self._broker_id = broker_id
+        self._table = table
         self._settlement = settlement
         self._send = send
         self._keys = count()
         self._free_keys: list[int] = []
-        self._advertisement_of: dict[tuple[str, int], tuple[RoutingTable, AdvertisementEntry]] = {}
+        self._advertisement_of: dict[tuple[str, int], AdvertisementEntry] = {}
         """What the unsettled tokens of advertisements stand for."""
 
     # Subscriptions -------------------------------------------------------------------------
 
     def add_subscription(
         self,
-        table: RoutingTable,
         id: str,
         filter: Filter,
         last_hop: str | None,
@@ -53,53 +57,48 @@ class Propagation:
         destination: int,
     ) -> SubscriptionEntry:
         key = self._free_keys.pop() if self._free_keys else next(self._keys)
-        entry = SubscriptionEntry(id, filter, last_hop, anchor, path, table.plane, key, destination)
-        table.add(entry)
-        for peer, neighbour in table.neighbours.items():
+        entry = SubscriptionEntry(id, filter, last_hop, anchor, path, key, destination)
+        self._table.add(entry)
+        for peer, neighbour in self._table.neighbours.items():
             if peer != last_hop and filter in neighbour.eligible:
-                self._enter(table, peer, neighbour, entry)
+                self._enter(peer, neighbour, entry)
                 self._await_coverer(peer, neighbour, entry)
         return entry
 
-    def remove_subscription(self, table: RoutingTable, entry: SubscriptionEntry) -> Request:
+    def remove_subscription(self, entry: SubscriptionEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
         request = Request()
-        for peer, neighbour in table.neighbours.items():
+        for peer, neighbour in self._table.neighbours.items():
             if peer != entry.last_hop and entry.filter in neighbour.eligible:
-                self._leave(table, peer, neighbour, entry, request)
-        table.remove(entry)
+                self._leave(peer, neighbour, entry, request)
+        self._table.remove(entry)
         self._free_keys.append(entry.key)
         self._settlement.cancel(entry.request)
         return request
 
-    def tell_subscription(
-        self, table: RoutingTable, peer: str, neighbour: Neighbour, entry: SubscriptionEntry
-    ) -> int:
+    def tell_subscription(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> int:
         """Tell (again) a neighbour of a subscription; the token it will settle."""
         earlier = neighbour.told.get(entry.id, 0)
         token = neighbour.told[entry.id] = self._settlement.token(peer)
         path = (*entry.path, self._broker_id)
         anchor = self._anchor_told(entry)
-        self._send(peer, Subscribe(entry.id, entry.filter, anchor, path, token, table.plane))
+        self._send(peer, Subscribe(entry.id, entry.filter, anchor, path, token))
         if earlier:
             self._settlement.replace(peer, earlier, token)
         elif not entry.request.settled:
             self._settlement.wait(entry.request, peer, token)
         return token
 
-    def _enter(
-        self, table: RoutingTable, peer: str, neighbour: Neighbour, entry: SubscriptionEntry
-    ) -> None:
+    def _enter(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """The subscription becomes eligible for `peer`; tell what covering leaves to tell."""
         anchor = self._anchor_told(entry)
         frontier = neighbour.frontiers.get(anchor)
         if frontier is None:
             frontier = neighbour.frontiers[anchor] = Frontier()
-        self._apply(table, peer, neighbour, frontier.add(entry.id, entry.filter), None)
+        self._apply(peer, neighbour, frontier.add(entry.id, entry.filter), None)
 
     def _leave(
         self,
-        table: RoutingTable,
         peer: str,
         neighbour: Neighbour,
         entry: SubscriptionEntry,
@@ -107,13 +106,12 @@ class Propagation:
     ) -> None:
         anchor = self._anchor_told(entry)
         frontier = neighbour.frontiers[anchor]
-        self._apply(table, peer, neighbour, frontier.remove(entry.id, entry.filter), request)
+        self._apply(peer, neighbour, frontier.remove(entry.id, entry.filter), request)
         if not frontier:
             del neighbour.frontiers[anchor]
 
     def _apply(
         self,
-        table: RoutingTable,
         peer: str,
         neighbour: Neighbour,
         change: Change,
@@ -121,16 +119,16 @@ class Propagation:
     ) -> None:
         """Replacements first, then what they replace; `request` waits for the latter."""
         for id in change.told:
-            self.tell_subscription(table, peer, neighbour, table.subscriptions[id])
+            self.tell_subscription(peer, neighbour, self._table.subscriptions[id])
         for id in change.untold:
             del neighbour.told[id]
             token = self._settlement.token(peer)
-            self._send(peer, Unsubscribe(id, token, table.plane))
+            self._send(peer, Unsubscribe(id, token))
             if request is not None:
                 self._settlement.wait(request, peer, token)
         for filter in change.moved:
             # What stood for it before may be answered without it.
-            for entry in table.settling.get(filter, _NONE).values():
+            for entry in self._table.settling.get(filter, _NONE).values():
                 if entry.last_hop != peer and filter in neighbour.eligible:
                     self._await_coverer(peer, neighbour, entry)
 
@@ -147,16 +145,16 @@ class Propagation:
 
     # Advertisements ------------------------------------------------------------------------
 
-    def add_advertisement(self, table: RoutingTable, entry: AdvertisementEntry) -> None:
-        table.enter(entry)
-        for peer in table.neighbours:
+    def add_advertisement(self, entry: AdvertisementEntry) -> None:
+        self._table.enter(entry)
+        for peer in self._table.neighbours:
             if peer != entry.last_hop:
-                self.tell_advertisement(table, entry, peer)
-        if entry.last_hop in table.neighbours:
-            self._ask_behind(table, entry.last_hop, entry.filter)
+                self.tell_advertisement(entry, peer)
+        if entry.last_hop in self._table.neighbours:
+            self._ask_behind(entry.last_hop, entry.filter)
 
     def move_advertisement(
-        self, table: RoutingTable, entry: AdvertisementEntry, last_hop: str | None, attachment: int
+        self, entry: AdvertisementEntry, last_hop: str | None, attachment: int
     ) -> None:
         """The publisher has attached itself behind `last_hop`.
 
@@ -166,58 +164,58 @@ class Propagation:
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
         if last_hop is not None and last_hop in entry.unsettled:
-            self.note_settled(table, entry, last_hop)
+            self.note_settled(entry, last_hop)
             entry.crossed.add(last_hop)
         entry.request = Request()
         for peer, token in entry.unsettled.items():
             self._settlement.wait(entry.request, peer, token)
         if last_hop in entry.trailing:
             entry.trailing.discard(last_hop)
-        elif last_hop in table.neighbours:
-            self._ask_behind(table, last_hop, entry.filter)
-        if former in table.neighbours:
+        elif last_hop in self._table.neighbours:
+            self._ask_behind(last_hop, entry.filter)
+        if former in self._table.neighbours:
             entry.trailing.add(former)
-            self.tell_advertisement(table, entry, former)
+            self.tell_advertisement(entry, former)
 
-    def _ask_behind(self, table: RoutingTable, peer: str, advertised: Filter) -> None:
+    def _ask_behind(self, peer: str, advertised: Filter) -> None:
         """Something is advertised behind `peer`: tell it of the subscriptions concerned."""
-        neighbour = table.neighbours[peer]
+        neighbour = self._table.neighbours[peer]
         if not neighbour.advertise(advertised):
             return
-        for filter in table.concerned_by(advertised):
+        for filter in self._table.concerned_by(advertised):
             if filter not in neighbour.eligible and intersects(advertised, filter):
                 neighbour.admit_for(filter, advertised)
-                for subscription in table.by_filter[filter].values():
+                for subscription in self._table.by_filter[filter].values():
                     if subscription.last_hop != peer:
-                        self._enter(table, peer, neighbour, subscription)
+                        self._enter(peer, neighbour, subscription)
                         if not subscription.request.settled:
                             self._await_coverer(peer, neighbour, subscription)
 
-    def remove_advertisement(self, table: RoutingTable, entry: AdvertisementEntry) -> Request:
+    def remove_advertisement(self, entry: AdvertisementEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
         for peer in list(entry.unsettled):
-            self.note_settled(table, entry, peer)
-        table.leave(entry)
+            self.note_settled(entry, peer)
+        self._table.leave(entry)
         request = Request()
-        for peer in table.neighbours:
+        for peer in self._table.neighbours:
             if peer != entry.last_hop or peer in entry.crossed:
                 token = self._settlement.token(peer)
-                self._send(peer, Unadvertise(entry.id, token, table.plane))
+                self._send(peer, Unadvertise(entry.id, token))
                 self._settlement.wait(request, peer, token)
-        for peer in table.neighbours:
+        for peer in self._table.neighbours:
             if peer == entry.last_hop or peer in entry.trailing:
-                self._withdraw_ineligible(table, peer, entry.filter)
+                self._withdraw_ineligible(peer, entry.filter)
         return request
 
-    def _withdraw_ineligible(self, table: RoutingTable, peer: str, filter: Filter) -> None:
+    def _withdraw_ineligible(self, peer: str, filter: Filter) -> None:
         """An advertisement from `peer` ended: take back what only it had asked for."""
-        neighbour = table.neighbours[peer]
+        neighbour = self._table.neighbours[peer]
         for ineligible in neighbour.unadvertise(filter):
-            for subscription in table.by_filter[ineligible].values():
+            for subscription in self._table.by_filter[ineligible].values():
                 if subscription.last_hop != peer:
-                    self._leave(table, peer, neighbour, subscription, None)
+                    self._leave(peer, neighbour, subscription, None)
 
-    def tell_advertisement(self, table: RoutingTable, entry: AdvertisementEntry, peer: str) -> int:
+    def tell_advertisement(self, entry: AdvertisementEntry, peer: str) -> int:
         """Tell (again) a neighbour of an advertisement; the token it will settle."""
         token = self._settlement.token(peer)
         self._send(
@@ -228,7 +226,6 @@ class Propagation:
                 entry.incarnation,
                 entry.filter,
                 token,
-                table.plane,
                 entry.attachment,
             ),
         )
@@ -238,24 +235,23 @@ class Propagation:
             self._settlement.replace(peer, earlier, token)
         else:
             self._settlement.wait(entry.request, peer, token)
-        self._advertisement_of[peer, token] = (table, entry)
-        table.note_unsettled(entry, peer, token)
+        self._advertisement_of[peer, token] = entry
+        self._table.note_unsettled(entry, peer, token)
         return token
 
     def settled(self, peer: str, token: int) -> None:
         """A neighbour has settled what it was told under `token`."""
-        told = self._advertisement_of.get((peer, token))
-        if told is not None:
-            table, entry = told
-            self.note_settled(table, entry, peer)
+        entry = self._advertisement_of.get((peer, token))
+        if entry is not None:
+            self.note_settled(entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
-                self._withdraw_ineligible(table, peer, entry.filter)
+                self._withdraw_ineligible(peer, entry.filter)
         self._settlement.answered(peer, token)
 
-    def note_settled(self, table: RoutingTable, entry: AdvertisementEntry, peer: str) -> None:
+    def note_settled(self, entry: AdvertisementEntry, peer: str) -> None:
         """The advertisement no longer needs its events to follow the link to `peer`."""
         token = entry.unsettled.get(peer)
         if token is not None:
             del self._advertisement_of[peer, token]
-            table.note_settled(entry, peer)
+            self._table.note_settled(entry, peer)

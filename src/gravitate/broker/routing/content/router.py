@@ -35,7 +35,6 @@ from gravitate.broker.routing.content.propagation import Propagation
 from gravitate.broker.routing.content.serving import Serving
 from gravitate.broker.routing.content.sync import Synchronisation
 from gravitate.broker.routing.content.table import (
-    EVERYWHERE,
     LOCAL,
     AdvertisementEntry,
     Neighbour,
@@ -43,7 +42,6 @@ from gravitate.broker.routing.content.table import (
     SubscriptionEntry,
 )
 from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Request, Settlement
-from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
@@ -71,28 +69,26 @@ class ContentRouter:
         self._departed = departed
         self._settlement = Settlement()
         self._serving = Serving()
-        self._propagation = Propagation(broker_id, self._settlement, send)
+        self.table = RoutingTable(ended)
+        self._propagation = Propagation(broker_id, self.table, self._settlement, send)
         self._sync = Synchronisation(peers, self._settlement, send)
-        self.planes = {0: RoutingTable(0, ended)}
-        self.current_plane = 0
         for peer in peers:
-            self.planes[0].neighbours[peer] = Neighbour()
-        self._ending: dict[tuple[int, str], Asker] = {}
-        """Advertisements, by plane and id, that end once nothing trails their publisher's move:
+            self.table.neighbours[peer] = Neighbour()
+        self._ending: dict[str, Asker] = {}
+        """Advertisements, by id, that end once nothing trails their publisher's move:
         who wants what is still under way from where it was would be forgotten."""
 
     # What events ask -----------------------------------------------------------------------
 
     def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
-        """Per event, the destinations of the matching entries in the batch's plane."""
-        plane = batch.plane if batch.plane != EVERYWHERE else self.current_plane
-        return self.planes[plane].destinations(batch)
+        """Per event, the destinations of the matching entries."""
+        return self.table.destinations(batch)
 
     def unsettled_links(self, batch: Batch) -> Iterable[str]:
         """Neighbours that must get the batch because its advertisement has not settled there."""
-        if batch.plane == EVERYWHERE:
-            return self.planes[self.current_plane].neighbours
-        unsettled = self.planes[batch.plane].unsettled
+        if batch.flood:
+            return self.table.neighbours
+        unsettled = self.table.unsettled
         if not unsettled:
             return _NOBODY
         return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
@@ -121,25 +117,24 @@ class ContentRouter:
 
     def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
         """The advertisements of one life of a publisher, wherever it is attached."""
-        table = self.planes[self.current_plane]
-        return list(table.by_publisher.get((publisher, incarnation), _NOTHING).values())
+        return list(self.table.by_publisher.get((publisher, incarnation), _NOTHING).values())
 
     def is_advertised(self, publisher: str, incarnation: int) -> bool:
         """Whether a life of a publisher has any advertisement."""
-        return (publisher, incarnation) in self.planes[self.current_plane].by_publisher
+        return (publisher, incarnation) in self.table.by_publisher
 
     def sides_of(self, life: Life) -> Iterable[str]:
         """The neighbours that events of a life of a publisher come from."""
-        known = self.planes[self.current_plane].by_publisher.get(life, _NOTHING).values()
+        known = self.table.by_publisher.get(life, _NOTHING).values()
         return dict.fromkeys(entry.last_hop for entry in known if entry.last_hop is not LOCAL)
 
     def entries(self) -> dict[str, SubscriptionEntry]:
-        """The subscriptions of the current plane by id."""
-        return self.planes[self.current_plane].subscriptions
+        """The subscriptions by id."""
+        return self.table.subscriptions
 
     def advertisements(self) -> dict[str, AdvertisementEntry]:
-        """The advertisements of the current plane by id."""
-        return self.planes[self.current_plane].advertisements
+        """The advertisements by id."""
+        return self.table.advertisements
 
     def unsettled(self) -> dict[str, int]:
         """How many local subscriptions a neighbour has not settled, by neighbour."""
@@ -160,16 +155,15 @@ class ContentRouter:
         partly: Partly,
         is_renewed: bool = False,
     ) -> None:
-        table = self.planes[self.current_plane]
         asker = Asker(LOCAL, settled, partly)
-        self._subscribe(table, id, filter, self._broker_id, (), destination, asker, is_renewed)
+        self._subscribe(id, filter, self._broker_id, (), destination, asker, is_renewed)
 
     def serve(self, id: str) -> None:
         """A local subscription is served from every side from now on, settled or not."""
-        self._serving.end(self.planes[self.current_plane].subscriptions[id])
+        self._serving.end(self.table.subscriptions[id])
 
     def unsubscribe(self, id: str) -> None:
-        self._unsubscribe(self.planes[self.current_plane], id, Asker(LOCAL, _nothing))
+        self._unsubscribe(id, Asker(LOCAL, _nothing))
 
     def advertise(
         self,
@@ -182,10 +176,10 @@ class ContentRouter:
         attachment: int = 0,
     ) -> None:
         entry = AdvertisementEntry(id, publisher, incarnation, filter, LOCAL, attachment)
-        self._advertise(self.planes[self.current_plane], entry, Asker(LOCAL, settled, partly))
+        self._advertise(entry, Asker(LOCAL, settled, partly))
 
     def unadvertise(self, id: str, settled: Answer) -> None:
-        self._unadvertise(self.planes[self.current_plane], id, Asker(LOCAL, settled))
+        self._unadvertise(id, Asker(LOCAL, settled))
 
     # What neighbours say -------------------------------------------------------------------
 
@@ -203,9 +197,7 @@ class ContentRouter:
             else:
                 self._sync_end(peer, message.what)
             return
-        if message.plane not in self.planes:
-            raise PeerError("unknown-plane", f"{type(message).__name__} of plane {message.plane}")
-        table, token = self.planes[message.plane], message.token
+        token = message.token
 
         def settled() -> None:
             self._send(peer, Settled(token))
@@ -217,7 +209,6 @@ class ContentRouter:
         match message:
             case Subscribe():
                 self._subscribe(
-                    table,
                     message.subscription,
                     message.filter,
                     message.anchor,
@@ -226,7 +217,7 @@ class ContentRouter:
                     asker,
                 )
             case Unsubscribe():
-                self._unsubscribe(table, message.subscription, asker)
+                self._unsubscribe(message.subscription, asker)
             case Advertise():
                 entry = AdvertisementEntry(
                     message.advertisement,
@@ -236,9 +227,9 @@ class ContentRouter:
                     peer,
                     message.attachment,
                 )
-                self._advertise(table, entry, asker)
+                self._advertise(entry, asker)
             case Unadvertise():
-                self._unadvertise(table, message.advertisement, asker)
+                self._unadvertise(message.advertisement, asker)
 
     def reset(self, peer: str) -> None:
         """The link to `peer` starts anew: say everything, doubt everything heard from it.
@@ -248,19 +239,18 @@ class ContentRouter:
         self._settlement.drop_answers(peer)
         self._settlement.present(peer)
         current = {self._sync.reset(peer)}
-        for table in self.planes.values():
-            neighbour = table.neighbours.setdefault(peer, Neighbour())
-            for entry in table.advertisements.values():
-                if entry.last_hop == peer:
-                    entry.stale = True
-                else:
-                    current.add(self._propagation.tell_advertisement(table, entry, peer))
-            for subscription in table.subscriptions.values():
-                if subscription.last_hop == peer:
-                    subscription.stale = True
-            for id in list(neighbour.told):
-                told = table.subscriptions[id]
-                current.add(self._propagation.tell_subscription(table, peer, neighbour, told))
+        neighbour = self.table.neighbours.setdefault(peer, Neighbour())
+        for entry in self.table.advertisements.values():
+            if entry.last_hop == peer:
+                entry.stale = True
+            else:
+                current.add(self._propagation.tell_advertisement(entry, peer))
+        for subscription in self.table.subscriptions.values():
+            if subscription.last_hop == peer:
+                subscription.stale = True
+        for id in list(neighbour.told):
+            told = self.table.subscriptions[id]
+            current.add(self._propagation.tell_subscription(peer, neighbour, told))
         self._settlement.renew(peer, current)
 
     def absent(self, peer: str) -> None:
@@ -280,45 +270,40 @@ class ContentRouter:
     def forget(self, peer: str) -> None:
         """The neighbour is given up: all that came from it goes, nothing is expected of it."""
         self._sync.forget(peer)
-        for table in self.planes.values():
-            if table.neighbours.pop(peer, None) is None:
-                continue
-            for entry in table.advertisements.values():
-                self._propagation.note_settled(table, entry, peer)
+        if self.table.neighbours.pop(peer, None) is not None:
+            for entry in self.table.advertisements.values():
+                self._propagation.note_settled(entry, peer)
                 entry.trailing.discard(peer)
-            self._remove_from(table, peer, table.advertisements.values())
-            self._remove_from(table, peer, table.subscriptions.values())
+            self._remove_from(peer, self.table.advertisements.values())
+            self._remove_from(peer, self.table.subscriptions.values())
         self._settlement.drop_answers(peer)
         self._settlement.forget(peer)
         self._end_advertisements()
         self._sync.advance()
 
     def _sync_end(self, peer: str, what: str) -> None:
-        for table in self.planes.values():
-            entries = (
-                table.advertisements if what == "advertisements" else table.subscriptions
-            ).values()
-            self._remove_from(table, peer, [entry for entry in entries if entry.stale])
+        entries = (
+            self.table.advertisements if what == "advertisements" else self.table.subscriptions
+        ).values()
+        self._remove_from(peer, [entry for entry in entries if entry.stale])
         self._sync.ended(peer, what)
 
     def _remove_from(
         self,
-        table: RoutingTable,
         peer: str,
         entries: Iterable[AdvertisementEntry | SubscriptionEntry],
     ) -> None:
         """Remove those of `entries` that came from `peer`."""
         for entry in [entry for entry in entries if entry.last_hop == peer]:
             if isinstance(entry, AdvertisementEntry):
-                self._unadvertise(table, entry.id, Asker(peer, _nothing))
+                self._unadvertise(entry.id, Asker(peer, _nothing))
             else:
-                self._unsubscribe(table, entry.id, Asker(peer, _nothing))
+                self._unsubscribe(entry.id, Asker(peer, _nothing))
 
     # What both ask -------------------------------------------------------------------------
 
     def _subscribe(
         self,
-        table: RoutingTable,
         id: str,
         filter: Filter,
         anchor: str,
@@ -328,7 +313,7 @@ class ContentRouter:
         is_renewed: bool = False,
     ) -> None:
         last_hop = asker.peer
-        entry = table.subscriptions.get(id)
+        entry = self.table.subscriptions.get(id)
         if entry is not None and (entry.last_hop, entry.filter, entry.destination) == (
             last_hop,
             filter,
@@ -337,12 +322,12 @@ class ContentRouter:
             entry.stale = False
         else:
             if entry is not None:
-                self._propagation.remove_subscription(table, entry)
+                self._propagation.remove_subscription(entry)
                 self._serving.end(entry)
             entry = self._propagation.add_subscription(
-                table, id, filter, last_hop, anchor, path, destination
+                id, filter, last_hop, anchor, path, destination
             )
-            for peer in table.neighbours:
+            for peer in self.table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))
             if last_hop is LOCAL and not is_renewed:
@@ -359,35 +344,35 @@ class ContentRouter:
             asker = asker._replace(settled=settled_here)
         self._settlement.seal(entry.request, asker)
 
-    def _unsubscribe(self, table: RoutingTable, id: str, asker: Asker) -> None:
-        entry = table.subscriptions.get(id)
+    def _unsubscribe(self, id: str, asker: Asker) -> None:
+        entry = self.table.subscriptions.get(id)
         request = Request()
         if entry is not None and entry.last_hop == asker.peer:
-            request = self._propagation.remove_subscription(table, entry)
+            request = self._propagation.remove_subscription(entry)
             self._serving.end(entry)
         self._settlement.seal(request, asker)
 
-    def _advertise(self, table: RoutingTable, entry: AdvertisementEntry, asker: Asker) -> None:
-        former = table.advertisements.get(entry.id)
+    def _advertise(self, entry: AdvertisementEntry, asker: Asker) -> None:
+        former = self.table.advertisements.get(entry.id)
         is_outdated = (
             former is not None
             and former.last_hop != entry.last_hop
             and former.attachment >= entry.attachment
         )
-        if not is_outdated and (ended := self._ending.pop((table.plane, entry.id), None)):
+        if not is_outdated and (ended := self._ending.pop(entry.id, None)):
             ended.settled()
         if former is None:
-            self._propagation.add_advertisement(table, entry)
+            self._propagation.add_advertisement(entry)
         elif is_outdated:
             # The publisher has moved on since; who does not know yet is told. Two that say they are
             # the same are left as they are: neither side would ever convince the other.
             if entry.last_hop is not LOCAL and former.attachment > entry.attachment:
-                self._propagation.tell_advertisement(table, former, entry.last_hop)
+                self._propagation.tell_advertisement(former, entry.last_hop)
             asker.settled()
             return
         elif former.filter != entry.filter:
-            self._propagation.remove_advertisement(table, former)
-            self._propagation.add_advertisement(table, entry)
+            self._propagation.remove_advertisement(former)
+            self._propagation.add_advertisement(entry)
         elif former.last_hop == entry.last_hop:
             former.stale = False
             former.attachment = max(former.attachment, entry.attachment)
@@ -395,29 +380,28 @@ class ContentRouter:
         else:
             if former.last_hop is LOCAL:
                 self._departed(former.id)
-            self._propagation.move_advertisement(table, former, entry.last_hop, entry.attachment)
+            self._propagation.move_advertisement(former, entry.last_hop, entry.attachment)
             entry = former
         self._settlement.seal(entry.request, asker)
 
-    def _unadvertise(self, table: RoutingTable, id: str, asker: Asker) -> None:
-        entry = table.advertisements.get(id)
+    def _unadvertise(self, id: str, asker: Asker) -> None:
+        entry = self.table.advertisements.get(id)
         request = Request()
         if entry is not None and entry.last_hop == asker.peer:
             if entry.trailing:
-                self._ending[table.plane, id] = asker
+                self._ending[id] = asker
                 return
-            request = self._propagation.remove_advertisement(table, entry)
+            request = self._propagation.remove_advertisement(entry)
         elif entry is not None and asker.peer is not LOCAL:
             # The neighbour forgets where the publisher was; it is told where it is.
-            self._propagation.tell_advertisement(table, entry, asker.peer)
+            self._propagation.tell_advertisement(entry, asker.peer)
         self._settlement.seal(request, asker)
 
     def _end_advertisements(self) -> None:
-        for (plane, id), asker in list(self._ending.items()):
-            table = self.planes[plane]
-            if id not in table.advertisements or not table.advertisements[id].trailing:
-                del self._ending[plane, id]
-                self._unadvertise(table, id, asker)
+        for id, asker in list(self._ending.items()):
+            if id not in self.table.advertisements or not self.table.advertisements[id].trailing:
+                del self._ending[id]
+                self._unadvertise(id, asker)
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""A routing table of one plane: who wants what, who will publish what, and what neighbours know.
+"""A routing table: who wants what, who will publish what, and what neighbours know.
 
 Plain state with the invariants between its parts; `content` holds the protocol that changes it.
 
@@ -34,10 +34,6 @@ itself, and for each destination."""
 _TOPIC_ALONE = frozenset((TOPIC,))
 LOCAL = None
 """Last hop of what came from a client of this broker."""
-
-EVERYWHERE = 2**31 - 1
-"""The plane of events that follow every link, because nobody on their way may know any more who
-wants them; the tables of the current plane say who does here."""
 
 
 class AdvertisementEntry:
@@ -80,7 +76,7 @@ class SubscriptionEntry:
     """A routing entry: events that match go to the destination (an anchor or a local session)."""
 
     __slots__ = (
-        "anchor", "destination", "filter", "id", "key", "last_hop", "path", "plane", "request",
+        "anchor", "destination", "filter", "id", "key", "last_hop", "path", "request",
         "stale",
     )  # fmt: skip
 
@@ -91,7 +87,6 @@ class SubscriptionEntry:
         last_hop: str | None,
         anchor: str,
         path: tuple[str, ...],
-        plane: int,
         key: int,
         destination: int,
     ) -> None:
@@ -100,7 +95,6 @@ class SubscriptionEntry:
         self.last_hop = last_hop
         self.anchor = anchor
         self.path = path
-        self.plane = plane
         self.key = key
         self.destination = destination
         self.request = Request()
@@ -174,11 +168,10 @@ class Neighbour:
 
 
 class RoutingTable:
-    """The entries of one plane, and the matcher over them. `ended` is told of every life of a
+    """The entries, and the matcher over them. `ended` is told of every life of a
     publisher whose last advertisement has ended."""
 
-    def __init__(self, plane: int, ended: Callable[[str, int], None]) -> None:
-        self.plane = plane
+    def __init__(self, ended: Callable[[str, int], None]) -> None:
         self._ended = ended
         self.advertisements: dict[str, AdvertisementEntry] = {}
         """By id; changed by `enter` and `leave` alone."""
