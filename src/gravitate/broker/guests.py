@@ -47,6 +47,7 @@ from gravitate.broker.guest_messages import (
     TakeGuest,
 )
 from gravitate.broker.links import LinkTable
+from gravitate.broker.lives import Life
 from gravitate.broker.move_paths import MovePaths
 from gravitate.broker.salvage import Salvage
 from gravitate.broker.sessions import Session
@@ -387,6 +388,12 @@ class Guests:
             self._drop(guest)
             self._answer(guest, GuestStep.GONE, f"{session.id!r} did not arrive")
         return guest is not None
+
+    def publisher_moved(self, life: Life) -> None:
+        """What a publisher publishes comes another way from now on."""
+        for session, guest in self._by_session.items():
+            if guest.missing:
+                session.wait_for(life)
 
     def left_origin(self, origin: str, number: int) -> None:
         """A client of another broker's is gone."""

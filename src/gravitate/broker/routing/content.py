@@ -62,6 +62,7 @@ class ContentRouter:
         send: Callable[[str, Control], None],
         destination_of: Callable[[str], int],
         departed: Callable[[str], None],
+        moved: Callable[[Life], None],
         ended: Callable[[str, int], None],
     ) -> None:
         peers = sorted(neighbours)
@@ -69,9 +70,10 @@ class ContentRouter:
         self._send = send
         self._destination_of = destination_of
         self._departed = departed
+        self._moved = moved
         self._settlement = Settlement()
         self._serving = Serving()
-        self._propagation = Propagation(broker_id, self._settlement, send)
+        self._propagation = Propagation(broker_id, self._settlement, send, moved)
         self._sync = Synchronisation(peers, self._settlement, send)
         self.planes = {0: RoutingTable(0, ended)}
         self.current_plane = 0
@@ -386,6 +388,8 @@ class ContentRouter:
             asker.settled()
             return
         elif former.filter != entry.filter:
+            if former.last_hop != entry.last_hop:
+                self._moved((entry.publisher, entry.incarnation))
             self._propagation.remove_advertisement(table, former)
             self._propagation.add_advertisement(table, entry)
         elif former.last_hop == entry.last_hop:

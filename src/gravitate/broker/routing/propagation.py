@@ -13,6 +13,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
+from gravitate.broker.lives import Life
 from gravitate.broker.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
 from gravitate.broker.routing.frontier import Change, Frontier
 from gravitate.broker.routing.table import (
@@ -30,9 +31,16 @@ _NONE: Final[dict[str, SubscriptionEntry]] = {}
 
 class Propagation:
     def __init__(
-        self, broker_id: str, settlement: Settlement, send: Callable[[str, Control], None]
+        self,
+        broker_id: str,
+        settlement: Settlement,
+        send: Callable[[str, Control], None],
+        moved: Callable[[Life], None],
     ) -> None:
         self._broker_id = broker_id
+        self._moved = moved
+        """Told when what a publisher publishes comes another way, and again when nothing more comes
+        the way it came before."""
         self._settlement = settlement
         self._send = send
         self._keys = count()
@@ -165,6 +173,7 @@ class Propagation:
         former = entry.last_hop
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
+        self._moved((entry.publisher, entry.incarnation))
         if last_hop is not None and last_hop in entry.unsettled:
             self.note_settled(table, entry, last_hop)
             entry.crossed.add(last_hop)
@@ -250,6 +259,7 @@ class Propagation:
             self.note_settled(table, entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
+                self._moved((entry.publisher, entry.incarnation))
                 self._withdraw_ineligible(table, peer, entry.filter)
         self._settlement.answered(peer, token)
 
