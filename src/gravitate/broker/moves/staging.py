@@ -41,6 +41,7 @@ from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.links.table import LinkTable
+from gravitate.broker.lives import Life
 from gravitate.broker.messages.guests import (
     GuestAnswer,
     GuestCut,
@@ -55,6 +56,8 @@ from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 
+DEFERRED_MAX: Final = 1_000
+"""Questions that wait for one link."""
 RECALL: Final = "home:"
 """Begins the names of moves by which brokers take subscribers home."""
 
@@ -128,6 +131,10 @@ class Guests:
         self._arrived: set[str] = set()
         """Moves by which guests have come that are served by now, until their leases are over."""
         self._series = count(1)
+        self._deferred: dict[str, dict[str, GuestAnswer]] = {}
+        """What was to be asked over links that are down, by neighbour and move."""
+        self._up: list[str] = []
+        """Those of them that are back, in this step."""
         self.stopping = False
         self.on_complete: Callable[[Guest], None] = lambda guest: None
         """Told of guests that can be claimed."""
@@ -175,9 +182,33 @@ class Guests:
                 self._paths.pass_on(path[place + 1], cut)
             else:
                 self._cut(cut)
-        if not cuts and not (asks and not self._links.is_up(path[place - 1])):
-            # Who asks will ask again: nothing need wait for a link that is down.
-            self._paths.pass_on(path[place - 1], answer)
+        peer = path[place - 1]
+        if asks and not self._links.is_up(peer):
+            self._defer(peer, answer)
+        elif not cuts:
+            self._paths.pass_on(peer, answer)
+
+    def _defer(self, peer: str, answer: GuestAnswer) -> None:
+        """Nothing need wait on a link that is down; but who asks is to know soon when it is back,
+        and asks again by itself for as long as it does not."""
+        deferred = self._deferred.setdefault(peer, {})
+        if answer.move in deferred or len(deferred) < DEFERRED_MAX:
+            deferred[answer.move] = answer
+
+    def link_up(self, peer: str) -> None:
+        if peer in self._deferred:
+            self._up.append(peer)
+
+    def link_given_up(self, peer: str) -> None:
+        self._deferred.pop(peer, None)
+
+    def flush(self) -> None:
+        """Behind all that waited for links which are back: what was to be asked over them."""
+        while self._up:
+            peer = self._up.pop()
+            for answer in self._deferred.pop(peer, {}).values():
+                if self._links.is_up(peer):
+                    self._paths.pass_on(peer, answer)
 
     def recall(
         self, request: TakeGuest, attachment: int, served_version: int, has_served: bool
@@ -274,6 +305,8 @@ class Guests:
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
             return
+        if message.path != guest.request.path:
+            return  # of who was asked before
         if not guest.ready or (message.open and not (guest.is_recall and guest.has_served)):
             return  # nothing was asked, or it is answered for one who may have nothing
         if guest.complete and (message.open or not guest.missing):
@@ -387,6 +420,12 @@ class Guests:
             self._drop(guest)
             self._answer(guest, GuestStep.GONE, f"{session.id!r} did not arrive")
         return guest is not None
+
+    def publisher_moved(self, life: Life) -> None:
+        """What a publisher publishes comes another way from now on."""
+        for session, guest in self._by_session.items():
+            if guest.missing:
+                session.wait_for(life)
 
     def left_origin(self, origin: str, number: int) -> None:
         """A client of another broker's is gone."""

@@ -122,6 +122,7 @@ class SubscriberMoves:
 
     def link_up(self, peer: str) -> None:
         self.tethers.link_up(peer)
+        self.guests.link_up(peer)
 
     def link_down(self, peer: str) -> None:
         """A link has been down for a while, and is not forgotten."""
@@ -135,6 +136,7 @@ class SubscriberMoves:
 
     def link_lost(self, peer: str) -> None:
         """A link is given up."""
+        self.guests.link_given_up(peer)
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
 

@@ -256,6 +256,10 @@ class Session(Publisher):
         self.is_renewed = False
         """It holds for a client that has connected and has not said yet that it has arrived."""
 
+    def wait_for(self, life: Life) -> None:
+        """While something is missing: a publisher is attached elsewhere now, and something earlier
+        of it may be missing."""
+
     def must_wait(self, is_congested: bool) -> bool:
         tether, options = self.tether, self._options
         return super().must_wait(is_congested) or (

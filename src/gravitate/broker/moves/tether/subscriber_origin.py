@@ -373,6 +373,7 @@ class SubscriberTethers:
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.look_back()
+        self._tethered.guests.flush()
         if not self._unsaid:
             return
         here = self._context.broker_id

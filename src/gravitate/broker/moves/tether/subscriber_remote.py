@@ -36,7 +36,7 @@ from gravitate.broker.interface.effects import (
     ToClient,
 )
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.lives import Lives
+from gravitate.broker.lives import Life, Lives
 from gravitate.broker.messages.guests import (
     Deliveries,
     Entrusted,
@@ -114,6 +114,8 @@ class TetheredSubscriber(Session):
         """It ends unless somebody comes for it in time."""
         self.returning = False
         """It was sent elsewhere and taken back; it goes on when the origin says what it wants."""
+        self._waiting_lives: set[Life] = set()
+        """Publishers of whom something earlier may be missing."""
         self.recalled: tuple[Seen, Backlog] | None = None
         """What the origin is told that has recalled it."""
 
@@ -142,12 +144,24 @@ class TetheredSubscriber(Session):
         return True
 
     def _is_kept(self, batch: Batch) -> bool:
-        return not self.missing or not self.missing.isdisjoint(batch.covered)
+        """Where something is missing: what has passed there, and all that its publisher has
+        published since, wherever."""
+        if not self.missing:
+            return True
+        life = (batch.publisher, batch.incarnation)
+        if life not in self._waiting_lives and self.missing.isdisjoint(batch.covered):
+            return False
+        self._waiting_lives.add(life)
+        return True
+
+    def wait_for(self, life: Life) -> None:
+        self._waiting_lives.add(life)
 
     def released(self) -> list[tuple[Batch, int]]:
         """Hold no longer, or only what is missing; what does not fit is returned."""
         if not self.missing:
             self.holding = self.remembers_all = False
+            self._waiting_lives.clear()
         left: list[tuple[Batch, int]] = []
         for batch, qos, source in self.kept.take(
             lambda batch: not (self.holding and self._is_kept(batch))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
+from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
 from gravitate.broker.routing.content.frontier import Change, Frontier
 from gravitate.broker.routing.content.table import (
@@ -35,8 +36,12 @@ class Propagation:
         table: RoutingTable,
         settlement: Settlement,
         send: Callable[[str, Control], None],
+        moved: Callable[[Life], None],
     ) -> None:
         self._broker_id = broker_id
+        self._moved = moved
+        """Told when what a publisher publishes comes another way, and again when nothing more comes
+        the way it came before."""
         self._table = table
         self._settlement = settlement
         self._send = send
@@ -163,6 +168,7 @@ class Propagation:
         former = entry.last_hop
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
+        self._moved((entry.publisher, entry.incarnation))
         if last_hop is not None and last_hop in entry.unsettled:
             self.note_settled(entry, last_hop)
             entry.crossed.add(last_hop)
@@ -246,6 +252,7 @@ class Propagation:
             self.note_settled(entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
+                self._moved((entry.publisher, entry.incarnation))
                 self._withdraw_ineligible(peer, entry.filter)
         self._settlement.answered(peer, token)
 

@@ -60,6 +60,7 @@ class ContentRouter:
         send: Callable[[str, Control], None],
         destination_of: Callable[[str], int],
         departed: Callable[[str], None],
+        moved: Callable[[Life], None],
         ended: Callable[[str, int], None],
     ) -> None:
         peers = sorted(neighbours)
@@ -67,10 +68,11 @@ class ContentRouter:
         self._send = send
         self._destination_of = destination_of
         self._departed = departed
+        self._moved = moved
         self._settlement = Settlement()
         self._serving = Serving()
         self.table = RoutingTable(ended)
-        self._propagation = Propagation(broker_id, self.table, self._settlement, send)
+        self._propagation = Propagation(broker_id, self.table, self._settlement, send, moved)
         self._sync = Synchronisation(peers, self._settlement, send)
         for peer in peers:
             self.table.neighbours[peer] = Neighbour()
@@ -371,6 +373,8 @@ class ContentRouter:
             asker.settled()
             return
         elif former.filter != entry.filter:
+            if former.last_hop != entry.last_hop:
+                self._moved((entry.publisher, entry.incarnation))
             self._propagation.remove_advertisement(former)
             self._propagation.add_advertisement(entry)
         elif former.last_hop == entry.last_hop:
