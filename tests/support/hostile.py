@@ -20,7 +20,7 @@ FILTERS: Final = tuple(map(parse, ("v > 1", "v = 2", "topic = 't'", "w = 'x' OR 
 def message(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     """Any message; names and numbers are such that some of them are known to the receiver, which
     is the first of the brokers. The third says it, and is a neighbour as the second is."""
-    kinds = (_routing, _routing, _lock, _move, _tether, _guest, _deposit, _carrying, _carrying)
+    kinds = (_routing, _routing, _mechanism, _move, _tether, _guest, _deposit, _carrying, _carrying)
     return draw.choice(kinds)(draw, brokers)
 
 
@@ -91,15 +91,7 @@ def _deposit(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     return kind(*about, _wanted(draw), _number(draw))
 
 
-def _lock(draw: random.Random, brokers: Sequence[str]) -> m.Message:
-    move = draw.choice(MOVES)
-    match draw.randrange(4):
-        case 0:
-            return m.LockRequest(move, draw.random() < 0.5, draw.choice((0.0, 1.0, -1.0)), 1)
-        case 1:
-            return m.LockAnswer(_token(draw), draw.random() < 0.5)
-        case 2:
-            return m.LockRelease(move)
+def _mechanism(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     return m.MechanismMessage(draw.choice(("grape", "pop", "none")), draw.randbytes(4))
 
 

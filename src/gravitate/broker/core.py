@@ -64,9 +64,6 @@ from gravitate.broker.messages.frames import (
     Congested,
     Drained,
     EndMove,
-    LockAnswer,
-    LockRelease,
-    LockRequest,
     MechanismMessage,
     Message,
     MoveAnswer,
@@ -437,7 +434,7 @@ class Broker:
                 self.congestion.on_congested(peer, message)
             case Drained():
                 self.congestion.on_drained(peer, message)
-            case LockRequest() | LockAnswer() | LockRelease() | MechanismMessage():
+            case MechanismMessage():
                 self._posts.handle(peer, message)
             case PrepareMove() | MoveAnswer() | EndMove():
                 self._paths.handle(peer, message)
@@ -572,7 +569,6 @@ class Broker:
                 self.router.reset(peer)
                 self._has_reset = True
                 self.congestion.forget(peer)
-                self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
                 self.deposits.reset(peer)
@@ -583,7 +579,6 @@ class Broker:
             if primary:
                 self.router.forget(peer)
                 self.congestion.forget(peer)
-                self._posts.lost(peer)
                 self._relocations.lost(peer)
                 self._reassignments.lost(peer)
                 self.tethers.advertisements_ended()

@@ -1,4 +1,4 @@
-"""Where mechanisms stand at their broker: messages, timers, locks, proposals.
+"""Where mechanisms stand at their broker: messages, timers, proposals.
 
 Owns the broker's move lock and the moves proposed here. A move needs a protocol that carries it
 out; a kind of move without one is refused at once, and the proposer observes that.
@@ -7,7 +7,6 @@ out; a kind of move without one is refused at once, and the proposer observes th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
@@ -15,9 +14,6 @@ from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import (
     Control,
-    LockAnswer,
-    LockRelease,
-    LockRequest,
     MechanismMessage,
 )
 from gravitate.broker.moves.lock import MoveLock
@@ -52,39 +48,15 @@ class Posts:
             lambda mechanism, publisher, brokers: None
         )
         """Ask a client of this broker how far others are from it."""
-        self._tokens = count(1)
-        self._asked: dict[int, tuple[Mechanism, str, str]] = {}
-        """Lock requests under way: token -> (who asked, whom, for which move)."""
 
     def attach(self) -> None:
         for mechanism in self._mechanisms.values():
             mechanism.attach(MechanismPost(self, mechanism), self._context.now)
 
-    def handle(
-        self, peer: str, message: LockRequest | LockAnswer | LockRelease | MechanismMessage
-    ) -> None:
-        now = self._context.now
-        match message:
-            case LockRequest():
-                granted = self.lock.request(message.move, message.exclusive, message.lease_s, now)
-                self._send(peer, LockAnswer(message.token, granted))
-            case LockAnswer():
-                asked = self._asked.pop(message.token, None)
-                if asked is not None:
-                    mechanism, broker, move = asked
-                    mechanism.on_lock(broker, move, message.granted, now)
-            case LockRelease():
-                self.lock.release(message.move)
-            case MechanismMessage():
-                receiver = self._mechanisms.get(message.mechanism)
-                if receiver is not None:
-                    receiver.on_message(peer, bytes(message.body), now)
-
-    def lost(self, peer: str) -> None:
-        """What was asked of `peer` went with its link: nobody waits for a lock."""
-        for token in [t for t, (_, asked, _) in self._asked.items() if asked == peer]:
-            mechanism, broker, move = self._asked.pop(token)
-            mechanism.on_lock(broker, move, False, self._context.now)
+    def handle(self, peer: str, message: MechanismMessage) -> None:
+        receiver = self._mechanisms.get(message.mechanism)
+        if receiver is not None:
+            receiver.on_message(peer, bytes(message.body), self._context.now)
 
     def timer(self, name: str, key: str) -> None:
         self._mechanisms[name].on_timer(key, self._context.now)
@@ -106,26 +78,6 @@ class Posts:
         context = self._context
         for observer in context.observers:
             observer.on_move(context.broker_id, move, outcome, context.now)
-
-    def request_lock(
-        self, mechanism: Mechanism, peer: str, move: str, exclusive: bool, lease_s: float
-    ) -> None:
-        now = self._context.now
-        if peer == self._context.broker_id:
-            mechanism.on_lock(peer, move, self.lock.request(move, exclusive, lease_s, now), now)
-            return
-        if self._links[peer].given_up:
-            mechanism.on_lock(peer, move, False, now)
-            return
-        token = next(self._tokens)
-        self._asked[token] = (mechanism, peer, move)
-        self._send(peer, LockRequest(move, exclusive, lease_s, token))
-
-    def release_lock(self, peer: str, move: str) -> None:
-        if peer == self._context.broker_id:
-            self.lock.release(move)
-        else:
-            self._send(peer, LockRelease(move))
 
     def send(self, mechanism: Mechanism, peer: str, body: bytes) -> None:
         self._send(peer, MechanismMessage(mechanism.name, body))
@@ -177,9 +129,3 @@ class MechanismPost:
 
     def propose(self, move: Move) -> None:
         self._posts.propose(move)
-
-    def request_lock(self, peer: str, move: str, exclusive: bool, lease_s: float) -> None:
-        self._posts.request_lock(self._mechanism, peer, move, exclusive, lease_s)
-
-    def release_lock(self, peer: str, move: str) -> None:
-        self._posts.release_lock(peer, move)

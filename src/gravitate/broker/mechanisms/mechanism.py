@@ -50,13 +50,6 @@ class Post(Protocol):
         """Ask the broker to carry out a move; its end is observed as `on_move`."""
         ...
 
-    def request_lock(self, peer: str, move: str, exclusive: bool, lease_s: float) -> None:
-        """Ask a neighbour (or this broker itself) for its move lock; `on_lock` has the answer,
-        which is a refusal when the link to the neighbour was lost for good."""
-        ...
-
-    def release_lock(self, peer: str, move: str) -> None: ...
-
 
 class Mechanism(Observer):
     """Base of all mechanisms: override what you need."""
@@ -80,9 +73,6 @@ class Mechanism(Observer):
 
     def on_timer(self, key: str, now: float) -> None:
         """A timer of this mechanism."""
-
-    def on_lock(self, peer: str, move: str, granted: bool, now: float) -> None:
-        """The answer to `request_lock`."""
 
     def on_pinged(self, publisher: str, round_trips_s: dict[str, float], now: float) -> None:
         """The answer to `ping`; brokers that the publisher had no answer from are missing."""

@@ -102,28 +102,6 @@ class Drained(msgspec.Struct, frozen=True, tag="drained"):
     link: tuple[str, str]
 
 
-class LockRequest(msgspec.Struct, frozen=True, tag="lock"):
-    """Move `move` asks for use of the receiver until the lease ends; never waits."""
-
-    move: str
-    exclusive: bool
-    lease_s: float
-    token: Natural
-
-
-class LockAnswer(msgspec.Struct, frozen=True, tag="locked"):
-    """Whether the lock was given."""
-
-    token: Natural
-    granted: bool
-
-
-class LockRelease(msgspec.Struct, frozen=True, tag="unlock"):
-    """Move `move` no longer needs the receiver."""
-
-    move: str
-
-
 class PrepareMove(msgspec.Struct, frozen=True, tag="prepare"):
     """Move `move` asks every broker on `path` for shared use of its lock. Goes from the first
     to the last, each passing it on."""
@@ -252,9 +230,6 @@ Control = (
     RoutingMessage
     | Congested
     | Drained
-    | LockRequest
-    | LockAnswer
-    | LockRelease
     | MechanismMessage
     | MoveMessage
     | FromTether
