@@ -40,8 +40,9 @@ class Destinations:
         """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
         self._anchors: dict[str, int] = {}
-        self._plans: dict[tuple[int, ...], Plan] = {}
-        """Invalidated by: any destination that is added, removed or changed (`changed`)."""
+        self._plans: dict[str | None, dict[tuple[int, ...], Plan]] = {}
+        """By where events came from. Invalidated by any destination that is removed or changed
+        (`changed`); one that is new is in no plan."""
         self._planned = 0
         """How many destinations these plans are made of."""
 
@@ -75,16 +76,21 @@ class Destinations:
         self._plans.clear()
         self._planned = 0
 
-    def plan(self, destinations: tuple[int, ...]) -> Plan:
-        plan = self._plans.get(destinations)
+    def plan(self, destinations: tuple[int, ...], came_from: str | None) -> Plan:
+        plans = self._plans.get(came_from)
+        if plans is None:
+            plans = self._plans[came_from] = {}
+        plan = plans.get(destinations)
         if plan is None:
+            plan = self._make_plan(destinations, came_from)
             if self._planned > PLANNED_MAX:
                 self.changed()
-            plan = self._plans[destinations] = self._make_plan(destinations)
+                plans = self._plans[came_from] = {}
+            plans[destinations] = plan
             self._planned += 1 + len(destinations)
         return plan
 
-    def _make_plan(self, destinations: tuple[int, ...]) -> Plan:
+    def _make_plan(self, destinations: tuple[int, ...], came_from: str | None) -> Plan:
         anchors: list[str] = []
         sessions: dict[Receiver, tuple[Receiver, int, bool]] = {}
         for destination in destinations:
@@ -99,10 +105,9 @@ class Destinations:
                 _, other_qos, other_no_local = sessions[session]
                 qos, no_local = max(qos, other_qos), no_local and other_no_local
             sessions[session] = (session, qos, no_local)
-        return Plan(self._forwarder.next_hops(anchors), list(sessions.values()))
+        return Plan(self._forwarder.hops(anchors, came_from), list(sessions.values()))
 
     def _allocate(self, target: str | None) -> int:
-        self.changed()
         if self._free:
             destination = self._free.pop()
             self._stands_for[destination] = target

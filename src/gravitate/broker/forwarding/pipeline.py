@@ -70,30 +70,23 @@ class Dispatch:
     def route(self, batch: Batch, came_from: str | None) -> None:
         """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
         self.events_in += len(batch.counters)
-        answers = self._router.served(batch, came_from, self._router.destinations(batch))
-        unsettled = self._router.unsettled_links(batch)
+        answers = self._router.route(batch, came_from)
         if self._context.observers:
-            self._observe_hop(batch, came_from, answers, unsettled)
+            self._observe_hop(batch, came_from, answers)
         onward = batch.stepped(self._context.broker_id)
         if self.recent is not None:
             self.recent.note(onward)
         first = answers[0]
         if len(answers) == 1 or answers.count(first) == len(answers):
-            plan = self._destinations.plan(first)
-            hops = plan.hops if not unsettled else dict.fromkeys((*plan.hops, *unsettled))
-            for peer in hops:
-                if peer != came_from:
-                    self._forward(peer, onward)
+            plan = self._destinations.plan(first, came_from)
+            for peer in plan.hops:
+                self._forward(peer, onward)
             self._deliver_to_all(plan.sessions, onward)
         else:
-            self._route_groups(onward, came_from, answers, unsettled)
+            self._route_groups(onward, came_from, answers)
 
     def _route_groups(
-        self,
-        batch: Batch,
-        came_from: str | None,
-        answers: Sequence[tuple[int, ...]],
-        unsettled: Iterable[str],
+        self, batch: Batch, came_from: str | None, answers: Sequence[tuple[int, ...]]
     ) -> None:
         """`route` for events that go different ways."""
         indices: dict[tuple[int, ...], list[int]] = {}
@@ -102,18 +95,15 @@ class Dispatch:
         by_hop: dict[str, list[tuple[int, ...]]] = {}
         by_session: dict[Receiver, list[tuple[tuple[int, ...], int]]] = {}
         for answer in indices:
-            plan = self._destinations.plan(answer)
+            plan = self._destinations.plan(answer, came_from)
             for peer in plan.hops:
                 by_hop.setdefault(peer, []).append(answer)
             for session, qos, no_local in plan.sessions:
                 if not (no_local and session.id == batch.publisher):
                     by_session.setdefault(session, []).append((answer, qos))
         parts = _Parts(batch, indices)
-        for peer in unsettled:
-            by_hop[peer] = list(indices)
         for peer, groups in by_hop.items():
-            if peer != came_from:
-                self._forward(peer, parts.merged(tuple(groups)))
+            self._forward(peer, parts.merged(tuple(groups)))
         for session, wanted in by_session.items():
             for part, qos in parts.by_qos(wanted):
                 self.deliver(session, part, qos)
@@ -179,23 +169,11 @@ class Dispatch:
     # Observation ---------------------------------------------------------------------------
 
     def _observe_hop(
-        self,
-        batch: Batch,
-        came_from: str | None,
-        answers: Sequence[tuple[int, ...]],
-        unsettled: Iterable[str],
+        self, batch: Batch, came_from: str | None, answers: Sequence[tuple[int, ...]]
     ) -> None:
-        local: list[tuple[str, ...]] = []
-        links: list[tuple[str, ...]] = []
-        for answer in answers:
-            plan = self._destinations.plan(answer)
-            local.append(plan.session_ids)
-            hops = plan.hops
-            if unsettled:
-                hops = tuple(dict.fromkeys((*hops, *unsettled)))
-            if came_from in hops:
-                hops = tuple([peer for peer in hops if peer != came_from])
-            links.append(hops)
+        plans = [self._destinations.plan(answer, came_from) for answer in answers]
+        local = [plan.session_ids for plan in plans]
+        links = [plan.hops for plan in plans]
         context = self._context
         for observer in context.observers:
             observer.on_hop(context.broker_id, came_from, batch, local, links, context.now)

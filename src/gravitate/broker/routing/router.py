@@ -21,19 +21,10 @@ from gravitate.model.filters import Filter
 class Router(Protocol):
     """The routing state of one broker; it speaks to neighbours through what it was given."""
 
-    def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
-        """Per event, the destinations of the matching entries."""
-        ...
-
-    def unsettled_links(self, batch: Batch) -> Iterable[str]:
-        """Neighbours that must get the batch whatever the tables say."""
-        ...
-
-    def served(
-        self, batch: Batch, came_from: str | None, answers: list[tuple[int, ...]]
-    ) -> list[tuple[int, ...]]:
-        """`answers` of `destinations` without the local ones that are not served yet with what
-        comes from a neighbour; the others are, and will be with what the publisher publishes."""
+    def route(self, batch: Batch, came_from: str | None) -> list[tuple[int, ...]]:
+        """Per event, the sorted destinations: anchors that it is to reach, and local subscriptions
+        that it is delivered to. A subscription that has not settled is not served yet with what may
+        have holes; once it was given something of a publisher, it is given all that follows."""
         ...
 
     def announced(self, batch: Batch, peer: str) -> bool:

@@ -18,7 +18,7 @@ The router speaks through `send`; it knows neither connections nor clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
@@ -82,11 +82,18 @@ class ContentRouter:
 
     # What events ask -----------------------------------------------------------------------
 
-    def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
-        """Per event, the destinations of the matching entries."""
-        return self.table.destinations(batch)
+    def route(self, batch: Batch, came_from: str | None) -> list[tuple[int, ...]]:
+        """Per event, the sorted destinations of the matching entries, without local subscriptions
+        that wait to be served, with the neighbours that must get all of it."""
+        answers = self._serving.served(batch, came_from, self.table.destinations(batch))
+        unsettled = self._unsettled(batch)
+        if unsettled:
+            also = {self._destination_of(peer) for peer in unsettled}
+            with_all = {answer: tuple(sorted(also.union(answer))) for answer in set(answers)}
+            answers = [with_all[answer] for answer in answers]
+        return answers
 
-    def unsettled_links(self, batch: Batch) -> Iterable[str]:
+    def _unsettled(self, batch: Batch) -> Collection[str]:
         """Neighbours that must get the batch because its advertisement has not settled there."""
         if batch.flood:
             return self.table.neighbours
@@ -94,12 +101,6 @@ class ContentRouter:
         if not unsettled:
             return _NOBODY
         return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
-
-    def served(
-        self, batch: Batch, came_from: str | None, answers: list[tuple[int, ...]]
-    ) -> list[tuple[int, ...]]:
-        """`answers` of `destinations` without local subscriptions that wait to be served."""
-        return self._serving.served(batch, came_from, answers)
 
     def announced(self, batch: Batch, peer: str) -> bool:
         """Whether every event lies within an advertisement that `peer` is told when it has
