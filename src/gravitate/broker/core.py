@@ -388,7 +388,7 @@ class Broker:
                     if not self.links.is_neighbour(peer):
                         raise PeerError("no-neighbour", "publications that were not handed over")
                     if batch.flood:
-                        self.lives.heard((batch.publisher, batch.incarnation), self._context.now)
+                        self.lives.heard(batch.stream, self._context.now)
                     self.dispatch.route(batch, peer)
             case (
                 TetherAttach()

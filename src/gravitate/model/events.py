@@ -129,6 +129,12 @@ class Batch(msgspec.Struct, eq=False, gc=False):
     def __len__(self) -> int:
         return len(self.counters)
 
+    @property
+    def stream(self) -> tuple[str, int]:
+        """What is ordered, and recognised when it comes again, together: all that one life of a
+        publisher publishes."""
+        return self.publisher, self.incarnation
+
     def size_bytes(self) -> int:
         """What its events weigh on a link."""
         return self.bodies.size_bytes()

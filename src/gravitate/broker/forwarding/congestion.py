@@ -206,7 +206,7 @@ def _latest(link: Link) -> dict[Life, None]:
     """Whose events were queued last."""
     messages = link.tail.after(link.tail.last - LATEST_MESSAGES)
     return {
-        (batch.publisher, batch.incarnation): None
+        batch.stream: None
         for message in messages
         if isinstance(message, Publications | Deliveries)
         for batch in message.batches

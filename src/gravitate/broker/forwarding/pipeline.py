@@ -120,7 +120,7 @@ class Dispatch:
 
     def _deliver_to_all(self, sessions: Iterable[tuple[Receiver, int, bool]], batch: Batch) -> None:
         """Deliver to many sessions; what they have in common is found out once."""
-        publisher = (batch.publisher, batch.incarnation)
+        publisher = batch.stream
         first, last = batch.counters[0], batch.counters[-1]
         batch_qos = batch.qos
         for session, qos, no_local in sessions:

@@ -561,7 +561,7 @@ class LinkTable:
             measure.events += sign * events
             measure.size_bytes += sign * size_bytes
         if link.crossing is not None and sign > 0:
-            link.crossing.update(((b.publisher, b.incarnation), None) for b in message.batches)
+            link.crossing.update((b.stream, None) for b in message.batches)
 
     def _acknowledge(self, link: Link) -> None:
         if link.unacknowledged:

@@ -95,7 +95,7 @@ class Kept:
         for batch, qos in backlog:
             self._put(batch, qos)
         for batch, qos in kept:
-            fresh = above(batch, had.get((batch.publisher, batch.incarnation), 0))
+            fresh = above(batch, had.get(batch.stream, 0))
             if fresh is not None:
                 self._put(fresh, qos)
 
@@ -170,7 +170,7 @@ class Retained(Kept):
         kept = self.take()
         self._put_backlog(backlog, source)
         for batch, qos, its_source in kept:
-            fresh = above(batch, had.get((batch.publisher, batch.incarnation), 0))
+            fresh = above(batch, had.get(batch.stream, 0))
             if fresh is not None:
                 self._put(fresh, qos)
                 self._note(its_source)
@@ -181,11 +181,8 @@ class Retained(Kept):
         kept = self.take()
         firsts: dict[Life, int] = {}
         for batch, _, _ in kept:
-            firsts.setdefault((batch.publisher, batch.incarnation), batch.counters[0])
-        earlier = [
-            (below(batch, firsts.get((batch.publisher, batch.incarnation))), qos)
-            for batch, qos in backlog
-        ]
+            firsts.setdefault(batch.stream, batch.counters[0])
+        earlier = [(below(batch, firsts.get(batch.stream)), qos) for batch, qos in backlog]
         self._put_backlog(((one, qos) for one, qos in earlier if one is not None), source)
         for batch, qos, its_source in kept:
             self._put(batch, qos)

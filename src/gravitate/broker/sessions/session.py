@@ -334,7 +334,7 @@ class Session(Publisher):
 
     def fresh(self, batch: Batch) -> Batch | None:
         """The part of the batch the client has not been given before."""
-        publisher = (batch.publisher, batch.incarnation)
+        publisher = batch.stream
         counters = batch.counters
         if self.saw(publisher, counters[0], counters[-1]):
             return batch

@@ -90,7 +90,7 @@ class LossWatcher(Observer, StepWatcher):
 
     def _excuse(self, broker: str, root: object) -> None:
         for batch, holding in held(root, partial(self._is_behind, broker)):
-            publisher = (batch.publisher, batch.incarnation)
+            publisher = batch.stream
             for counter in batch.counters:
                 self._deliveries.excuse(publisher, counter, holding)
                 self._entries.excuse(publisher, counter)

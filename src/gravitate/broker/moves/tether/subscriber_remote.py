@@ -148,7 +148,7 @@ class TetheredSubscriber(Session):
         published since, wherever."""
         if not self.missing:
             return True
-        life = (batch.publisher, batch.incarnation)
+        life = batch.stream
         if life not in self._waiting_lives and self.missing.isdisjoint(batch.covered):
             return False
         self._waiting_lives.add(life)
@@ -178,7 +178,7 @@ class TetheredSubscriber(Session):
             told = [((id, incarnation), last) for id, incarnation, last in seen]
         else:
             self.kept.precede(backlog, source)
-            told = [((one.publisher, one.incarnation), one.counters[-1]) for one, _ in backlog]
+            told = [(one.stream, one.counters[-1]) for one, _ in backlog]
         for publisher, last in told:
             self.note_seen(publisher, last)
 

@@ -168,7 +168,7 @@ class Propagation:
         former = entry.last_hop
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
-        self._moved((entry.publisher, entry.incarnation))
+        self._moved(entry.life)
         if last_hop is not None and last_hop in entry.unsettled:
             self.note_settled(entry, last_hop)
             entry.crossed.add(last_hop)
@@ -252,7 +252,7 @@ class Propagation:
             self.note_settled(entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
-                self._moved((entry.publisher, entry.incarnation))
+                self._moved(entry.life)
                 self._withdraw_ineligible(peer, entry.filter)
         self._settlement.answered(peer, token)
 

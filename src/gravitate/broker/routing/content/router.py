@@ -100,7 +100,7 @@ class ContentRouter:
         unsettled = self.table.unsettled
         if not unsettled:
             return _NOBODY
-        return unsettled.get((batch.publisher, batch.incarnation), _NOBODY)
+        return unsettled.get(batch.stream, _NOBODY)
 
     def announced(self, batch: Batch, peer: str) -> bool:
         """Whether every event lies within an advertisement that `peer` is told when it has
@@ -375,7 +375,7 @@ class ContentRouter:
             return
         elif former.filter != entry.filter:
             if former.last_hop != entry.last_hop:
-                self._moved((entry.publisher, entry.incarnation))
+                self._moved(entry.life)
             self._propagation.remove_advertisement(former)
             self._propagation.add_advertisement(entry)
         elif former.last_hop == entry.last_hop:

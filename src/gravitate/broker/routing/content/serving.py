@@ -96,7 +96,7 @@ class Serving:
         settling = self._settling
         if not settling:
             return answers
-        publisher = (batch.publisher, batch.incarnation)
+        publisher = batch.stream
         if self._withheld and came_from is not None:
             withheld = {
                 to

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from gravitate.broker.lives import Life
 from gravitate.broker.routing.content.candidates import Candidates
 from gravitate.broker.routing.content.frontier import Frontier
 from gravitate.broker.routing.settlement import Request
@@ -70,6 +71,11 @@ class AdvertisementEntry:
         """Neighbours that have not settled it yet, with the token they were sent."""
         self.stale = False
         """Not said again yet by a neighbour that was reset."""
+
+    @property
+    def life(self) -> Life:
+        """Whose it is."""
+        return self.publisher, self.incarnation
 
 
 class SubscriptionEntry:
@@ -273,12 +279,12 @@ class RoutingTable:
     def enter(self, entry: AdvertisementEntry) -> None:
         """An advertisement is known from now on."""
         self.advertisements[entry.id] = entry
-        self.by_publisher.setdefault((entry.publisher, entry.incarnation), {})[entry.id] = entry
+        self.by_publisher.setdefault(entry.life, {})[entry.id] = entry
 
     def leave(self, entry: AdvertisementEntry) -> None:
         """An advertisement has ended."""
         del self.advertisements[entry.id]
-        publisher = (entry.publisher, entry.incarnation)
+        publisher = entry.life
         del self.by_publisher[publisher][entry.id]
         if not self.by_publisher[publisher]:
             del self.by_publisher[publisher]
@@ -287,14 +293,14 @@ class RoutingTable:
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
         """`peer` was sent the advertisement under `token` (again)."""
         if peer not in entry.unsettled:
-            publisher = (entry.publisher, entry.incarnation)
+            publisher = entry.life
             self.unsettled.setdefault(publisher, Counter())[peer] += 1
         entry.unsettled[peer] = token
 
     def note_settled(self, entry: AdvertisementEntry, peer: str) -> None:
         if entry.unsettled.pop(peer, None) is None:
             return
-        publisher = (entry.publisher, entry.incarnation)
+        publisher = entry.life
         counts = self.unsettled[publisher]
         counts[peer] -= 1
         if not counts[peer]:
