@@ -137,7 +137,7 @@ class Scene:
             if broker.stopped:
                 continue
             assert len(broker.subscribers.guests) == 0
-            assert broker._posts.lock.holders(self.wired.now) == []
+            assert broker._parts.paths.lock.holders(self.wired.now) == []
 
 
 @pytest.fixture
@@ -403,7 +403,7 @@ def test_who_is_not_there_or_subscribes_to_nothing_is_refused(scene: Scene) -> N
 
 
 def test_a_broker_that_is_locked_refuses(scene: Scene) -> None:
-    lock = scene.wired.brokers["c"]._posts.lock
+    lock = scene.wired.brokers["c"]._parts.paths.lock
     assert lock.request("other", True, 60.0, scene.wired.now)
     scene.request()
     assert scene.ends.outcomes == [MoveOutcome.REFUSED]

@@ -86,7 +86,7 @@ class Scene:
             assert self.wired.delivered(broker, f"sub-{broker}") == wanted, broker
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._posts.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
 
     def last(self, broker: str, kind: type) -> object:
         found = [e for e in self.wired.effects[broker] if isinstance(e, kind)]
@@ -221,7 +221,7 @@ def test_a_way_that_ends_on_the_way_is_refused_and_nothing_stays_locked(scene: S
 
 
 def test_a_broker_that_is_locked_refuses(scene: Scene) -> None:
-    assert scene.wired.brokers["c"]._posts.lock.request("other", True, 60.0, scene.wired.now)
+    assert scene.wired.brokers["c"]._parts.paths.lock.request("other", True, 60.0, scene.wired.now)
     scene.request("d", "a", "b", "c", "d")
     assert scene.ends.outcomes == [MoveOutcome.REFUSED]
     assert scene.locks() == ["other"]

@@ -1,12 +1,13 @@
 """Where mechanisms stand at their broker: messages, timers, proposals.
 
-Owns the broker's move lock and the moves proposed here. A move needs a protocol that carries it
+Owns the moves proposed here. A move needs a protocol that carries it
 out; a kind of move without one is refused at once, and the proposer observes that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
@@ -16,12 +17,22 @@ from gravitate.broker.messages.frames import (
     Control,
     MechanismMessage,
 )
-from gravitate.broker.moves.lock import MoveLock
 from gravitate.model.moves import Move, MoveOutcome
 
 MoveProtocol = Callable[[Move], None]
 MoveWatcher = Callable[[Move, str, str, float], None]
 """Told of each step of a move, at its end of the outcome and why it was not done; and when."""
+
+
+class PostPorts(NamedTuple):
+    """What mechanisms ask their broker for."""
+
+    protocols: Mapping[type, MoveProtocol]
+    """What carries out a kind of move; it reports the end by `ended`."""
+    may_move: Callable[[str], bool]
+    """Whether a client of this broker could be relocated."""
+    ping: Callable[[Mechanism, str, Sequence[str]], None]
+    """Ask a client of this broker how far others are from it."""
 
 
 class Posts:
@@ -33,21 +44,15 @@ class Posts:
         mechanisms: Sequence[Mechanism],
         links: LinkTable,
         send: Callable[[str, Control], None],
+        ports: PostPorts,
     ) -> None:
         self._context = context
+        self._ports = ports
         self._links = links
         self._send = send
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
-        self.lock = MoveLock()
-        self.protocols: dict[type, MoveProtocol] = {}
-        """What carries out a kind of move; it reports the end by `ended`."""
+        self.may_move, self.ping = ports.may_move, ports.ping
         self.move_watchers: list[MoveWatcher] = []
-        self.may_move: Callable[[str], bool] = lambda publisher: False
-        """Whether a client of this broker could be relocated."""
-        self.ping: Callable[[Mechanism, str, Sequence[str]], None] = (
-            lambda mechanism, publisher, brokers: None
-        )
-        """Ask a client of this broker how far others are from it."""
 
     def attach(self) -> None:
         for mechanism in self._mechanisms.values():
@@ -62,7 +67,7 @@ class Posts:
         self._mechanisms[name].on_timer(key, self._context.now)
 
     def propose(self, move: Move) -> None:
-        protocol = self.protocols.get(type(move))
+        protocol = self._ports.protocols.get(type(move))
         if protocol is None:
             self.ended(move, MoveOutcome.REFUSED, "brokers do not carry out this kind of move")
         else:

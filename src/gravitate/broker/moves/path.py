@@ -38,17 +38,17 @@ class MovePaths:
         context: Context,
         links: LinkTable,
         tether_links: TetherLinks,
-        lock: MoveLock,
         send: Callable[[str, Control | Carrying], None],
+        on_end: Callable[[str], None],
     ) -> None:
         self._context = context
         self._links = links
         self._tether_links = tether_links
-        self._lock = lock
+        self.lock = MoveLock()
         self._send = send
         self._asked: dict[str, Answered] = {}
         """Moves that begin here and wait for the answer of their path."""
-        self.on_end: Callable[[str], None] = lambda move: None
+        self._on_end = on_end
         """Told of every move that is over."""
 
     def objection(self, move: ClientMove, lease_s: float) -> str:
@@ -67,13 +67,13 @@ class MovePaths:
         return ""
 
     def _request_lock(self, move: str, lease_s: float) -> bool:
-        granted = self._lock.request(move, False, lease_s, self._context.now)
+        granted = self.lock.request(move, False, lease_s, self._context.now)
         self.watch_leases()
         return granted
 
     def watch_leases(self) -> None:
         """Leases that have ended are forgotten; who never said that a move is over is gone."""
-        at = self._lock.next_end(self._context.now)
+        at = self.lock.next_end(self._context.now)
         if at is not None:
             self._context.emit(SetTimer("leases", at))
 
@@ -95,7 +95,7 @@ class MovePaths:
                 self._prepare(peer, message, place)
             case MoveAnswer():
                 if not message.granted:
-                    self._lock.release(message.move)
+                    self.lock.release(message.move)
                 if place:
                     self.pass_on(message.path[place - 1], message)
                 elif (answered := self._asked.pop(message.move, None)) is not None:
@@ -148,9 +148,9 @@ class MovePaths:
 
     def _let_go(self, message: EndMove) -> None:
         self._asked.pop(message.move, None)
-        self._lock.release(message.move)
+        self.lock.release(message.move)
         self._tether_links.expect_no_more(message.move)
-        self.on_end(message.move)
+        self._on_end(message.move)
         place = message.path.index(self._context.broker_id)
         if place + 1 < len(message.path):
             self.pass_on(message.path[place + 1], message)

@@ -124,6 +124,7 @@ class Reassignments:
         paths: MovePaths,
         ended: Callable[[Move, MoveOutcome, str], None],
         entered: Callable[[Move, str], None],
+        is_busy: Callable[[str], bool],
     ) -> None:
         self._context = context
         self._clients = clients
@@ -135,16 +136,8 @@ class Reassignments:
         self._ended = ended
         self._entered = entered
         self._by_subscriber: dict[str, _Reassignment] = {}
-        self.is_busy: Callable[[str], bool] = lambda client: False
+        self._is_busy = is_busy
         """Whether a client is about to be sent elsewhere for another reason."""
-        subscriptions.on_changed = self._changed
-        clients.on_drained = tethered.on_drained = self._at_rest
-        clients.continued = self._continued
-        clients.on_arrived = self._arrived
-        tethered.on_paused = self._has_paused
-        tethered.on_closed = self.closed
-        tethered.on_back = self._back
-        tethered.guests.on_answer = self._answered
 
     # Beginning -----------------------------------------------------------------------------
 
@@ -192,7 +185,7 @@ class Reassignments:
             return f"{id} subscribes to nothing at {here}"
         if session.unsettled_subscriptions:
             return f"what {id} subscribes to is not settled yet"
-        if self.is_busy(move.subscriber):
+        if self._is_busy(move.subscriber):
             return f"{id} is on the move as a publisher"
         return self._paths.objection(move, LEASE_S)
 
@@ -213,7 +206,7 @@ class Reassignments:
 
     # On the way ----------------------------------------------------------------------------
 
-    def _answered(self, answer: GuestAnswer) -> None:
+    def on_answer(self, answer: GuestAnswer) -> None:
         reassignment = self._moving(answer.move)
         if reassignment is None:
             if answer.origin:
@@ -225,7 +218,7 @@ class Reassignments:
                 self._cut(reassignment)
             case GuestStep.TAKEN if state is State.CUTTING:
                 reassignment.taken = True
-                self._at_rest(reassignment.session)
+                self.on_drained(reassignment.session)
             case GuestStep.ARRIVED if state is State.LEAVING:
                 self._end(reassignment, MoveOutcome.DONE, "")
                 self._leave(reassignment.session)
@@ -244,18 +237,18 @@ class Reassignments:
         session = self._clients.sessions.get(id)
         if session is None or not self.is_moving(id):
             return False
-        self._has_paused(session)
+        self.on_paused(session)
         return True
 
-    def _has_paused(self, session: Session) -> None:
+    def on_paused(self, session: Session) -> None:
         reassignment = self._of(session)
         if reassignment is None or reassignment.state is not State.CUTTING:
             session.say(Redirect(session.id, self._context.broker_id))
         else:
             reassignment.paused = True
-            self._at_rest(session)
+            self.on_drained(session)
 
-    def _at_rest(self, session: Session) -> None:
+    def on_drained(self, session: Session) -> None:
         """Send the subscriber away once nothing is under way to it, or from it."""
         reassignment = self._of(session)
         if (
@@ -277,7 +270,7 @@ class Reassignments:
 
     # The client comes back, or does not ------------------------------------------------------
 
-    def _continued(self, input: ClientConnected) -> Session | None:
+    def continued(self, input: ClientConnected) -> Session | None:
         """The session that a client goes on with which connects here."""
         parked = self._come_for(input)
         if input.continues is Continues.MOVED:
@@ -300,13 +293,13 @@ class Reassignments:
         self._leave(session)
         return None
 
-    def _arrived(self, session: Session) -> None:
+    def on_arrived(self, session: Session) -> None:
         """The client of a session that holds has received nothing elsewhere."""
         self._subscriptions.confirm(session)
         if not self._tethered.guests.arrived(session):
             self._dispatch.release(session)
 
-    def _back(self, session: Session) -> None:
+    def on_back(self, session: Session) -> None:
         """A tethered subscriber is here again."""
         reassignment = self._of(session)
         if reassignment is not None:
@@ -321,7 +314,7 @@ class Reassignments:
 
     # What goes wrong -----------------------------------------------------------------------
 
-    def _changed(self, session: Session) -> None:
+    def on_changed(self, session: Session) -> None:
         reassignment = self._of(session)
         if reassignment is not None and reassignment.state is not State.LEAVING:
             self._roll_back(reassignment, f"{session.id!r} subscribed to something else meanwhile")

@@ -93,6 +93,7 @@ class Relocations:
         paths: MovePaths,
         ended: Callable[[Move, MoveOutcome, str], None],
         entered: Callable[[Move, str], None],
+        is_busy: Callable[[str], bool],
     ) -> None:
         self._context = context
         self._clients = clients
@@ -103,12 +104,8 @@ class Relocations:
         self._ended = ended
         self._entered = entered
         self._by_publisher: dict[str, _Relocation] = {}
-        self.is_busy: Callable[[str], bool] = lambda client: False
+        self._is_busy = is_busy
         """Whether a client is about to be sent elsewhere for another reason."""
-        publishers.on_departure = self._departure
-        publishers.on_at_rest = self._at_rest
-        clients.on_closed = tethered.on_closed = self._closed
-        tethered.on_paused = self._has_paused
 
     # At the source -------------------------------------------------------------------------
 
@@ -156,7 +153,7 @@ class Relocations:
             return f"{id} is still arriving"
         if not publisher.at_rest():
             return f"what {id} published or advertised is not settled yet"
-        if self.is_busy(move.publisher):
+        if self._is_busy(move.publisher):
             return f"{id} is on the move as a subscriber"
         return self._paths.objection(move, LEASE_S)
 
@@ -164,9 +161,9 @@ class Relocations:
         """The client publishes nothing more here."""
         session = self._clients.sessions.get(id)
         if session is not None:
-            self._has_paused(session)
+            self.on_paused(session)
 
-    def _has_paused(self, publisher: Publisher) -> None:
+    def on_paused(self, publisher: Publisher) -> None:
         relocation = self._by_publisher.get(publisher.id)
         if (
             relocation is None
@@ -176,9 +173,9 @@ class Relocations:
             self._say_stay(publisher)
         else:
             relocation.paused = True
-            self._at_rest(publisher)
+            self.on_at_rest(publisher)
 
-    def _at_rest(self, publisher: Publisher) -> None:
+    def on_at_rest(self, publisher: Publisher) -> None:
         relocation = self._by_publisher.get(publisher.id)
         if (
             relocation is None
@@ -215,7 +212,7 @@ class Relocations:
         elif state is State.LEAVING:
             self._publishers.abandon(publisher.id)
 
-    def _closed(self, publisher: Publisher) -> None:
+    def on_closed(self, publisher: Publisher) -> None:
         relocation = self._by_publisher.get(publisher.id)
         if (
             relocation is not None
@@ -230,7 +227,7 @@ class Relocations:
             if relocation.state is State.ASKED and relocation.move.path[1] == peer:
                 self._end(relocation, MoveOutcome.REFUSED, f"the link to {peer} was lost")
 
-    def _departure(self, publisher: str, gone: bool) -> None:
+    def on_departure(self, publisher: str, gone: bool) -> None:
         relocation = self._by_publisher.get(publisher)
         if relocation is None:
             return

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -106,6 +106,19 @@ class Guest:
         return not message.more
 
 
+class GuestPorts(NamedTuple):
+    """Who is told how guests come along."""
+
+    on_complete: Callable[[Guest], None]
+    """Told of guests that can be claimed."""
+    on_answer: Callable[[GuestAnswer], None]
+    """Told what the new place of a subscriber of this broker's says."""
+    on_finished: Callable[[Guest], None]
+    """Told of guests that were served while something was missing, and lack nothing now."""
+    on_lost: Callable[[Guest], None]
+    """Told of guests of whom nothing is known where they were served."""
+
+
 class Guests:
     """`make_tethered` makes the session of a subscriber whose client stays connected elsewhere."""
 
@@ -118,7 +131,9 @@ class Guests:
         links: LinkTable,
         salvage: Salvage,
         make_tethered: Callable[[TakeGuest], Session],
+        ports: GuestPorts,
     ) -> None:
+        self._ports = ports
         self._context = context
         self._dispatch = dispatch
         self._subscriptions = subscriptions
@@ -136,17 +151,6 @@ class Guests:
         self._up: list[str] = []
         """Those of them that are back, in this step."""
         self.stopping = False
-        self.on_complete: Callable[[Guest], None] = lambda guest: None
-        """Told of guests that can be claimed."""
-        self.on_answer: Callable[[GuestAnswer], None] = lambda answer: None
-        """Told what the new place of a subscriber of this broker's says."""
-        self.on_finished: Callable[[Guest], None] = lambda guest: None
-        """Told of guests that were served while something was missing, and lack nothing now."""
-        self.on_lost: Callable[[Guest], None] = lambda guest: None
-        """Told of guests of whom nothing is known where they were served."""
-        subscriptions.on_settled = self._settled
-        subscriptions.on_partly_settled = self._partly_settled
-        paths.on_end = self.ended
 
     def __len__(self) -> int:
         return len(self._by_move)
@@ -164,7 +168,7 @@ class Guests:
             if place:
                 self._pass_back(message, place)
             else:
-                self.on_answer(message)
+                self._ports.on_answer(message)
         elif place + 1 < len(path):
             self._paths.pass_on(path[place + 1], message)
         elif isinstance(message, TakeGuest):
@@ -257,15 +261,15 @@ class Guests:
         for wanted in request.subscriptions:
             self._subscriptions.subscribe(session, wanted)
         guest.subscribed = True
-        self._settled(session)
+        self.on_settled(session)
 
-    def _partly_settled(self, session: Session, name: str) -> None:
+    def on_partly_settled(self, session: Session, name: str) -> None:
         guest = self._by_session.get(session)
         if guest is not None:
             guest.partly.add(name)
-            self._settled(session)
+            self.on_settled(session)
 
-    def _settled(self, session: Session) -> None:
+    def on_settled(self, session: Session) -> None:
         guest = self._by_session.get(session)
         if guest is None or not guest.subscribed:
             return
@@ -312,12 +316,12 @@ class Guests:
         if guest.complete and (message.open or not guest.missing):
             if not message.more and not guest.missing:
                 self._answer(guest, GuestStep.TAKEN)
-                self.on_complete(guest)
+                self._ports.on_complete(guest)
             return
         if not guest.add_part(message):
             return
         if not message.is_known:
-            self.on_lost(guest)
+            self._ports.on_lost(guest)
             return
         was_served = guest.complete and bool(guest.session.missing)
         if was_served:
@@ -330,7 +334,7 @@ class Guests:
             return
         if not guest.missing:
             self._answer(guest, GuestStep.TAKEN)
-        self.on_complete(guest)
+        self._ports.on_complete(guest)
 
     def _answer(self, guest: Guest, step: GuestStep, reason: str = "") -> None:
         request = guest.request
@@ -393,7 +397,7 @@ class Guests:
         guest.session.missing = NOWHERE
         self._dispatch.release(guest.session)
         self._answer(guest, GuestStep.ARRIVED)
-        self.on_finished(guest)
+        self._ports.on_finished(guest)
 
     def _note_arrival(self, request: TakeGuest) -> None:
         """Who has led it here may ask again, for as long as it waits."""

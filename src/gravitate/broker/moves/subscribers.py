@@ -6,12 +6,7 @@ on to each what concerns it; decides nothing itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.links.demand import TetherLinks
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.guests import (
     Deliveries,
     FromOrigin,
@@ -27,60 +22,29 @@ from gravitate.broker.messages.guests import (
     GuestWants,
     ToOrigin,
 )
-from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.session import Session
-from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
-from gravitate.model.moves import Move, MoveOutcome
 
 
 class SubscriberMoves:
     def __init__(
         self,
-        context: Context,
         dispatch: Dispatch,
-        subscriptions: Subscriptions,
-        paths: MovePaths,
-        links: LinkTable,
-        tether_links: TetherLinks,
-    ) -> None:
-        self._context = context
-        self._dispatch = dispatch
-        self._subscriptions = subscriptions
-        self._paths = paths
-        self.tethered = TetheredSubscribers(context, dispatch, subscriptions, paths, links)
-        self.guests = self.tethered.guests
-        self.tethers = SubscriberTethers(
-            context, dispatch, subscriptions, self.tethered, tether_links
-        )
-        self.tethered.on_left = tether_links.review
-
-    def lead(
-        self,
         clients: Clients,
-        ended: Callable[[Move, MoveOutcome, str], None],
-        entered: Callable[[Move, str], None],
-    ) -> Reassignments:
-        """Moves that begin here are carried out from now on, and their steps told."""
-        self.reassignments = Reassignments(
-            self._context,
-            clients,
-            self._dispatch,
-            self._subscriptions,
-            self.tethers,
-            self.tethered,
-            self._paths,
-            ended,
-            entered,
-        )
+        tethers: SubscriberTethers,
+        tethered: TetheredSubscribers,
+        reassignments: Reassignments,
+    ) -> None:
+        self._dispatch = dispatch
         self._clients = clients
-        clients.on_ended = self._session_ended
-        self.tethers.close_session = clients.close
-        return self.reassignments
+        self.tethers = tethers
+        self.tethered = tethered
+        self.guests = tethered.guests
+        self.reassignments = reassignments
 
     # What other brokers say ----------------------------------------------------------------
 
@@ -147,7 +111,7 @@ class SubscriberMoves:
             self.reassignments.overloaded(session)
             self.tethered.overloaded(session)
 
-    def _session_ended(self, session: Session) -> None:
+    def session_ended(self, session: Session) -> None:
         self.reassignments.closed(session)
         self.guests.left(session)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -33,7 +33,6 @@ from gravitate.broker.interface.inputs import (
     Continues,
 )
 from gravitate.broker.messages.guests import Wanted
-from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.elsewhere import PublishersElsewhere, SubscribersElsewhere
 from gravitate.broker.sessions.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.sessions.session import Publisher, Session
@@ -45,40 +44,44 @@ ATTACHMENTS_MAX: Final = 1 << 20
 """How often brokers may attach a publisher somewhere within one connection of its client."""
 
 
+class ClientPorts(NamedTuple):
+    """Who is asked and told about sessions."""
+
+    on_closed: Callable[[Publisher], None]
+    """Told of publishers that end with their session."""
+    on_ended: Callable[[Session], None]
+    """Told of every session that ends with its connection, before anything is undone."""
+    on_drained: Callable[[Session], None]
+    """Told when a session that holds owes its client nothing else."""
+    continued: Callable[[ClientConnected], Session | None]
+    """Asked for the session that a client goes on with which connects."""
+    on_arrived: Callable[[Session], None]
+    """Told when a client goes on with a session that holds."""
+
+
 class Clients:
     """The sessions of a broker."""
 
     def __init__(
         self,
         context: Context,
-        router: Router,
         subscriptions: Subscriptions,
         dispatch: Dispatch,
         publishers: Publishers,
         tethers: PublishersElsewhere,
         subscriber_tethers: SubscribersElsewhere,
+        ports: ClientPorts,
     ) -> None:
+        self._ports = ports
         self._context = context
-        self._router = router
         self._subscriptions = subscriptions
         self._dispatch = dispatch
         self._publishers = publishers
         self._tethers = tethers
         self._subscriber_tethers = subscriber_tethers
         self.sessions: dict[str, Session] = {}
-        self.on_closed: Callable[[Publisher], None] = lambda publisher: None
-        """Told of publishers that end with their session."""
-        self.on_ended: Callable[[Session], None] = lambda session: None
-        """Told of every session that ends with its connection, before anything is undone."""
-        self.on_drained: Callable[[Session], None] = lambda session: None
-        """Told when a session that holds owes its client nothing else."""
-        self.continued: Callable[[ClientConnected], Session | None] = lambda input: None
-        """Asked for the session that a client goes on with which connects."""
-        self.on_arrived: Callable[[Session], None] = lambda session: None
-        """Told when a client goes on with a session that holds."""
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
-        publishers.take = self.published
 
     # Sessions ------------------------------------------------------------------------------
 
@@ -86,7 +89,7 @@ class Clients:
         if input.session in self.sessions:
             self.close(input.session, TAKEN_OVER)
         attachment = input.attachment * ATTACHMENTS_MAX
-        session = self.continued(input)
+        session = self._ports.continued(input)
         if session is not None:
             session.renew(input, attachment, self._context.emit)
         elif input.continues is Continues.MOVED:
@@ -100,7 +103,7 @@ class Clients:
         if former is not None and isinstance(former, Session):
             if former.incarnation != session.incarnation:
                 publishers.abandon(session.id)
-                publishers.on_departure(session.id, False)
+                publishers.ports.on_departure(session.id, False)
             else:
                 publishers.came_back(session.id, session.incarnation)
         if session.counts and not self._tethers.adopt(session):
@@ -128,28 +131,28 @@ class Clients:
         session = self.sessions.get(id)
         if session is not None and session.holding and session.is_renewed:
             session.is_renewed = False
-            self.on_arrived(session)
+            self._ports.on_arrived(session)
 
     def disconnected(self, id: str) -> None:
         """The session ends: what it published still goes out, then everything is undone."""
         session = self.sessions.get(id)
         if session is None:
             return
-        self.on_ended(session)
+        self._ports.on_ended(session)
         if session.tether is None:
             self._publishers.release(session)
         self._end_session(session)
         self._observe(session, "closed")
         if session.tether is None:
             self._publishers.unadvertise_all(session)
-            self.on_closed(session)
+            self._ports.on_closed(session)
         else:
             self._tethers.close(session)
 
     def _end_session(self, session: Session) -> None:
         del self.sessions[session.id]
         session.live = False
-        self._publishers.on_gone(session.life)
+        self._publishers.ports.on_gone(session.life)
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         session.arriving = None
         if session.subscriber_tether is not None:
@@ -165,7 +168,7 @@ class Clients:
     def park(self, session: Session, target: str) -> None:
         """Send the client to `target`, as a subscriber; its session stays as it is."""
         del self.sessions[session.id]
-        self._publishers.on_gone(session.life)
+        self._publishers.ports.on_gone(session.life)
         session.say(CloseSession(session.id, MOVED, target))
         session.say = lambda effect: None
 
@@ -200,7 +203,7 @@ class Clients:
         if session is not None:
             session.acknowledged(sequence)
             if session.holding and session.drained():
-                self.on_drained(session)
+                self._ports.on_drained(session)
 
     def congested(self, id: str, congested: bool) -> None:
         session = self.sessions.get(id)
@@ -307,7 +310,7 @@ class Clients:
         if session.live:
             self._context.emit(Accept(session.id, size))
             if session.at_rest():
-                self._publishers.on_at_rest(session)
+                self._publishers.ports.on_at_rest(session)
 
     def taken_over(self, publisher: Publisher) -> None:
         """The publisher of a session is attached elsewhere: its client is there."""

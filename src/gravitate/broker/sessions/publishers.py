@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.handovers import Handovers
@@ -39,6 +40,29 @@ def advertisement_id(publisher: str, incarnation: int, key: str) -> str:
     return f"{publisher}#{incarnation}/{key}"
 
 
+class PublisherPorts(NamedTuple):
+    """Who is asked and told about publishers."""
+
+    mark: Callable[[Batch], int]
+    """What mechanisms write on a batch that is published here."""
+    is_congested: Callable[[Life], bool]
+    """Asked whether events of a publisher go over a congested link."""
+    on_gone: Callable[[Life], None]
+    """Told of every publisher that was here."""
+    on_departure: Callable[[str, bool], None]
+    """Told of a departing publisher that it is gone (True) or back (False)."""
+    on_at_rest: Callable[[Publisher], None]
+    """Told when a publisher comes to rest, see `Publisher.at_rest`."""
+    on_taken_over: Callable[[Publisher], None]
+    """Told of a live publisher that it is attached elsewhere now."""
+    on_left: Callable[[Publisher], None]
+    """Told of a publisher that has ended here, or is no longer expected back."""
+    on_ended: Callable[[Publisher], None]
+    """Told when all that a publisher no longer advertises has ended everywhere."""
+    take: Callable[[ClientPublished], None]
+    """Looks at what a client has sent."""
+
+
 class Publishers:
     def __init__(
         self,
@@ -47,32 +71,16 @@ class Publishers:
         dispatch: Dispatch,
         handovers: Handovers,
         chores: Chores,
-        mark: Callable[[Batch], int],
+        ports: PublisherPorts,
     ) -> None:
+        self.ports = ports
         self._context = context
         self._router = router
         self._dispatch = dispatch
         self._handovers = handovers
         self._chores = chores
-        self._mark = mark
         self.departing: dict[str, Publisher] = {}
         """Publishers on their way to another broker, by their ids."""
-        self.is_congested: Callable[[Life], bool] = lambda life: False
-        """Asked whether events of a publisher go over a congested link."""
-        self.on_gone: Callable[[Life], None] = lambda life: None
-        """Told of every publisher that was here."""
-        self.on_departure: Callable[[str, bool], None] = lambda id, gone: None
-        """Told of a departing publisher that it is gone (True) or back (False)."""
-        self.on_at_rest: Callable[[Publisher], None] = lambda publisher: None
-        """Told when a publisher comes to rest, see `Publisher.at_rest`."""
-        self.on_taken_over: Callable[[Publisher], None] = lambda publisher: None
-        """Told of a live publisher that it is attached elsewhere now."""
-        self.on_left: Callable[[Publisher], None] = lambda publisher: None
-        """Told of a publisher that has ended here, or is no longer expected back."""
-        self.on_ended: Callable[[Publisher], None] = lambda publisher: None
-        """Told when all that a publisher no longer advertises has ended everywhere."""
-        self.take: Callable[[ClientPublished], None] = lambda input: None
-        """Looks at what a client has sent."""
         self._owners: dict[str, Publisher] = {}
         """Whose the local advertisements are."""
 
@@ -116,7 +124,7 @@ class Publishers:
             publisher.say(Attached(publisher.id))
             for input in sent:
                 publisher.unpublished.take(input.bodies)
-                self.take(input)
+                self.ports.take(input)
             self.update_reading(publisher)
 
     def came_back(self, id: str, incarnation: int) -> list[Publisher]:
@@ -125,8 +133,8 @@ class Publishers:
         if former is None or former.incarnation != incarnation:
             return []
         del self.departing[id]
-        self.on_left(former)
-        self.on_departure(id, False)
+        self.ports.on_left(former)
+        self.ports.on_departure(id, False)
         return [former]
 
     def depart(self, publisher: Publisher) -> None:
@@ -135,13 +143,13 @@ class Publishers:
         if publisher.advertisements:
             self.departing[publisher.id] = publisher
         else:
-            self.on_departure(publisher.id, True)
+            self.ports.on_departure(publisher.id, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
         publisher = self.departing.pop(id, None)
         if publisher is not None:
-            self.on_left(publisher)
+            self.ports.on_left(publisher)
             self.unadvertise_all(publisher)
 
     def departed(self, advertisement: str) -> None:
@@ -158,10 +166,10 @@ class Publishers:
             return
         if self.departing.get(publisher.id) is publisher:
             del self.departing[publisher.id]
-            self.on_left(publisher)
-            self.on_departure(publisher.id, True)
+            self.ports.on_left(publisher)
+            self.ports.on_departure(publisher.id, True)
         elif publisher.live:
-            self.on_taken_over(publisher)
+            self.ports.on_taken_over(publisher)
 
     # Advertisements ------------------------------------------------------------------------
 
@@ -193,7 +201,7 @@ class Publishers:
             if not publisher.unsettled_advertisements:
                 self._arrived(publisher)
                 if publisher.at_rest():
-                    self.on_at_rest(publisher)
+                    self.ports.on_at_rest(publisher)
 
         id = self._id(publisher, key)
         owner = self._owners.get(id)
@@ -241,7 +249,7 @@ class Publishers:
 
     def _check_withdrawn(self, publisher: Publisher) -> None:
         if publisher.is_withdrawn():
-            self.on_ended(publisher)
+            self.ports.on_ended(publisher)
 
     def unadvertise_all(self, publisher: Publisher) -> None:
         """What it advertised ends, one after the other; others may take it over before that."""
@@ -267,7 +275,7 @@ class Publishers:
         """Route a batch, after what it has to wait for."""
         context = self._context
         if context.observers:
-            batch.trace_mark = batch.trace_mark or self._mark(batch)
+            batch.trace_mark = batch.trace_mark or self.ports.mark(batch)
             for observer in context.observers:
                 observer.on_published(context.broker_id, batch, context.now)
         widened, ended = publisher.widened(batch)
@@ -301,7 +309,7 @@ class Publishers:
 
     def update_reading(self, publisher: Publisher) -> None:
         """Hold the client, or let it go on, if that has changed."""
-        hold = publisher.must_wait(self.is_congested(publisher.life))
+        hold = publisher.must_wait(self.ports.is_congested(publisher.life))
         if hold != publisher.reading_held:
             publisher.reading_held = hold
             publisher.say(HoldReading(publisher.id, hold))

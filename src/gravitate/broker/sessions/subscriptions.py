@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.destinations import Destinations
@@ -21,22 +22,33 @@ from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.session import LocalSubscription, Session
 
 
+class SubscriptionPorts(NamedTuple):
+    """Who is told of what becomes of subscriptions."""
+
+    on_changed: Callable[[Session], None]
+    """Told before a session subscribes to something else than before."""
+    on_settled: Callable[[Session], None]
+    """Told when everything that a session subscribes to has settled."""
+    on_partly_settled: Callable[[Session, str], None]
+    """Told of a subscription that has settled wherever somebody can be reached."""
+
+
 class Subscriptions:
     def __init__(
-        self, context: Context, router: Router, destinations: Destinations, chores: Chores
+        self,
+        context: Context,
+        router: Router,
+        destinations: Destinations,
+        chores: Chores,
+        ports: SubscriptionPorts,
     ) -> None:
+        self._ports = ports
         self._context = context
         self._router = router
         self._destinations = destinations
         self._chores = chores
         self._numbers = count(1)
         """Of all subscriptions made here: what a session left may end after its client is back."""
-        self.on_changed: Callable[[Session], None] = lambda session: None
-        """Told before a session subscribes to something else than before."""
-        self.on_settled: Callable[[Session], None] = lambda session: None
-        """Told when everything that a session subscribes to has settled."""
-        self.on_partly_settled: Callable[[Session, str], None] = lambda session, name: None
-        """Told of a subscription that has settled wherever somebody can be reached."""
 
     def subscribe(self, session: Session, wanted: Wanted, is_renewed: bool = False) -> None:
         """Subscribe under a name, whatever that meant before; `is_renewed`: as this broker had
@@ -46,12 +58,12 @@ class Subscriptions:
         session.unconfirmed.discard(name)
         if former is not None and former.filter == wanted.filter:
             if (former.qos, former.no_local) != (wanted.qos, wanted.no_local):
-                self.on_changed(session)
+                self._ports.on_changed(session)
                 former.qos, former.no_local = wanted.qos, wanted.no_local
                 self._destinations.changed()
             subscription = former
         else:
-            self.on_changed(session)
+            self._ports.on_changed(session)
             number = f"{session.series}{next(self._numbers)}"
             id = f"{session.id}#{session.incarnation}@{context.broker_id}/{number}"
             subscription = self._destinations.add(
@@ -78,12 +90,12 @@ class Subscriptions:
                 for observer in context.observers:
                     observer.on_settled(context.broker_id, now.id, subscription.id, context.now)
             if not now.unsettled_subscriptions:
-                self.on_settled(now)
+                self._ports.on_settled(now)
 
         def partly(open: Open) -> None:
             now = subscription.session
             if now.subscriptions.get(name) is subscription:
-                self.on_partly_settled(now, name)
+                self._ports.on_partly_settled(now, name)
 
         about = (subscription.id, subscription.filter, subscription.destination)
         self._router.subscribe(*about, settled, partly, is_renewed)
@@ -92,7 +104,7 @@ class Subscriptions:
 
     def unsubscribe(self, session: Session, name: str) -> None:
         if name in session.subscriptions:
-            self.on_changed(session)
+            self._ports.on_changed(session)
             session.unsettled_subscriptions.discard(name)
             self._end(session.subscriptions.pop(name))
 

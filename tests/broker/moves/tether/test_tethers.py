@@ -145,7 +145,7 @@ class Scene:
         }
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._posts.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
 
 
 @pytest.fixture
@@ -432,7 +432,7 @@ def test_a_target_that_cannot_be_reached_leaves_it_where_it_is(scene: Scene) -> 
 
 
 def test_a_path_that_is_locked_refuses_and_no_link_is_made(scene: Scene) -> None:
-    assert scene.wired.brokers["c"]._posts.lock.request("other", True, 60.0, scene.wired.now)
+    assert scene.wired.brokers["c"]._parts.paths.lock.request("other", True, 60.0, scene.wired.now)
     scene.request("abcd")
     assert scene.watch.outcomes == [MoveOutcome.REFUSED]
     assert scene.links() == set()
@@ -682,7 +682,7 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
     moved.wired.brokers["a"].links.send("d", subscribe)
     moved.publish()
     assert "s" not in moved.wired.brokers["d"].router.entries()
-    assert moved.wired.brokers["d"]._posts.neighbours() == ["c"]
+    assert moved.wired.brokers["d"]._parts.posts.neighbours() == ["c"]
 
 
 def test_what_was_not_handed_over_is_not_taken_from_a_tether(moved: Scene) -> None:

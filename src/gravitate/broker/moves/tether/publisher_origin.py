@@ -82,6 +82,7 @@ class Tethers:
         publishers: Publishers,
         tethered: TetheredPublishers,
         links: TetherLinks,
+        close_session: Callable[[str, str], None],
     ) -> None:
         self._context = context
         self._router = router
@@ -93,7 +94,7 @@ class Tethers:
         self._withdrawn: dict[tuple[str, int], Tether] = {}
         """Those of the same that are in this state."""
         self._numbers = count(1)
-        self.close_session: Callable[[str, str], None] = lambda id, reason: None
+        self._close_session = close_session
 
     def __iter__(self) -> Iterator[Tether]:
         return iter(self._by_publisher.values())
@@ -350,7 +351,7 @@ class Tethers:
             if session is not None:
                 session.tether = None
                 session.advertisements.clear()
-                self.close_session(session.id, TAKEN_OVER)
+                self._close_session(session.id, TAKEN_OVER)
 
     def heard(self, message: Advertise) -> None:
         """An advertisement has come over the tree."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -88,6 +88,14 @@ class Tethered(Publisher):
 _NOBODY: Final[Mapping[Key, Tethered]] = {}
 
 
+class TetheredPublisherPorts(NamedTuple):
+    """Who is told of publishers that are attached here for others."""
+
+    on_paused: Callable[[Tethered], None]
+    on_closed: Callable[[Publisher], None]
+    """Told of publishers that end, but for departing ones."""
+
+
 class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""
 
@@ -98,7 +106,9 @@ class TetheredPublishers:
         publishers: Publishers,
         links: LinkTable,
         tell: Callable[[str, ToTether], None],
+        ports: TetheredPublisherPorts,
     ) -> None:
+        self._ports = ports
         self._context = context
         self._router = router
         self._publishers = publishers
@@ -112,9 +122,6 @@ class TetheredPublishers:
         everywhere."""
         self._numbers = count(1)
         self._stopping = False
-        self.on_paused: Callable[[Tethered], None] = lambda publisher: None
-        self.on_closed: Callable[[Publisher], None] = lambda publisher: None
-        """Told of publishers that end, but for departing ones."""
 
     def __iter__(self) -> Iterator[Tethered]:
         return iter(self._by_key.values())
@@ -149,7 +156,7 @@ class TetheredPublishers:
                 self._publishers.withdraw(publisher, message.key)
             case TetherPaused():
                 if message.attachment == publisher.attachment:
-                    self.on_paused(publisher)
+                    self._ports.on_paused(publisher)
             case TetherDetach():
                 self._leaving.add(publisher)
                 self._end(publisher)
@@ -214,7 +221,7 @@ class TetheredPublishers:
         if isinstance(publisher, Tethered):
             self._remove(publisher)
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
-            self.on_closed(publisher)
+            self._ports.on_closed(publisher)
 
     def ended(self, publisher: Publisher) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
@@ -222,7 +229,7 @@ class TetheredPublishers:
         if publisher in self._leaving:
             self._leaving.discard(publisher)
             publisher.say(CloseSession(publisher.id, ENDED))
-            self._publishers.on_left(publisher)
+            self._publishers.ports.on_left(publisher)
 
     def lost(self, origin: str) -> None:
         """The broker at the other end has forgotten its tethers, or is gone."""
@@ -254,7 +261,7 @@ class TetheredPublishers:
     def _end(self, publisher: Tethered) -> None:
         self._remove(publisher)
         self._publishers.unadvertise_all(publisher)
-        self.on_closed(publisher)
+        self._ports.on_closed(publisher)
 
     def _add(self, publisher: Tethered) -> None:
         key = _key(publisher)
@@ -272,8 +279,8 @@ class TetheredPublishers:
         del self._by_id[publisher.id][key]
         if not self._by_id[publisher.id]:
             del self._by_id[publisher.id]
-        self._publishers.on_gone(publisher.life)
-        self._publishers.on_left(publisher)
+        self._publishers.ports.on_gone(publisher.life)
+        self._publishers.ports.on_left(publisher)
 
     def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
         about = (publisher.id, publisher.incarnation, publisher.attachment)

@@ -76,6 +76,7 @@ class SubscriberTethers:
         subscriptions: Subscriptions,
         tethered: TetheredSubscribers,
         links: TetherLinks,
+        close_session: Callable[[str, str], None],
     ) -> None:
         self._context = context
         self._dispatch = dispatch
@@ -86,12 +87,7 @@ class SubscriberTethers:
         self._numbers = count(1)
         self._unsaid: dict[int, SubscriberTether] = {}
         """Tethers of which another broker is to be told what their clients want."""
-        self.close_session: Callable[[str, str], None] = lambda id, reason: None
-        tethered.deliver_here = self.deliver
-        tethered.tell_here = self.handle
-        tethered.guests.on_complete = self._complete
-        tethered.guests.on_finished = self._finished
-        tethered.guests.on_lost = self._lost
+        self._close_session = close_session
 
     def __iter__(self) -> Iterator[SubscriberTether]:
         return iter(self._by_number.values())
@@ -171,7 +167,7 @@ class SubscriberTethers:
             and tether.stream == (peer, message.attachment)
         ):
             # Wherever it is to be served next, what was kept for it is lost.
-            self.close_session(tether.session.id, OVERLOADED)
+            self._close_session(tether.session.id, OVERLOADED)
             return
         if (
             tether is None
@@ -272,7 +268,7 @@ class SubscriberTethers:
         here, session = self._context.broker_id, tether.session
         if tether.path == (here,):
             # It was not known any more where it was last served, which is here.
-            self.close_session(session.id, OVERLOADED)
+            self._close_session(session.id, OVERLOADED)
             return
         left = tether.places()
         tether.state = State.RECALLING
@@ -311,9 +307,9 @@ class SubscriberTethers:
         if not self._tethered.guests.say_ready(tether.recall):
             # It had more to keep than it may.
             tether.recall = ""
-            self.close_session(tether.session.id, OVERLOADED)
+            self._close_session(tether.session.id, OVERLOADED)
 
-    def _complete(self, guest: Guest) -> None:
+    def on_complete(self, guest: Guest) -> None:
         """A guest knows what its subscriber has had; one that comes home is served now."""
         tether = self._recalled(guest)
         if tether is not None and tether.state is State.RECALLING:
@@ -323,7 +319,7 @@ class SubscriberTethers:
             tether.state = State.ATTACHING
             self._say_attach(tether)
 
-    def _finished(self, guest: Guest) -> None:
+    def on_finished(self, guest: Guest) -> None:
         """Nothing is missing any more of a subscriber that has come home."""
         tether = self._recalled(guest)
         if tether is not None:
@@ -332,7 +328,7 @@ class SubscriberTethers:
             for name in sorted(settled & tether.unsettled):
                 self._say_settled(tether, name)
 
-    def _lost(self, guest: Guest) -> None:
+    def on_lost(self, guest: Guest) -> None:
         """Where a subscriber was served last nothing is known of it. If it has not come to be
         served there, the place before has kept all of it."""
         tether = self._recalled(guest)
@@ -346,7 +342,7 @@ class SubscriberTethers:
                 tether.recall = ""
                 self._attach(tether, self._context.broker_id, "", "")
         elif tether is not None:
-            self.close_session(tether.session.id, OVERLOADED)
+            self._close_session(tether.session.id, OVERLOADED)
 
     def _recalled(self, guest: Guest) -> SubscriberTether | None:
         """Whose the guest is, if it comes home."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -57,7 +57,7 @@ from gravitate.broker.messages.guests import (
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage, wanted_by_each
-from gravitate.broker.moves.staging import Guests
+from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
 from gravitate.broker.sessions.session import Session
@@ -224,6 +224,25 @@ def _never(session: Session, batch: Batch, qos: int, sequence: int) -> None:
     raise AssertionError(f"{session.id} is not connected here")
 
 
+class TetheredSubscriberPorts(NamedTuple):
+    """Who is told of subscribers that are served here for others, and takes what is for them."""
+
+    deliver_here: Callable[[str, Deliveries], None]
+    """Takes what is for a client of this broker."""
+    on_served: Callable[[Entrusted], None]
+    """Told of what a subscriber of another broker's is served with, whenever that changes."""
+    tell_here: Callable[[str, ToOrigin], None]
+    """Takes what is told to this broker as an origin."""
+    on_paused: Callable[[Session], None]
+    on_back: Callable[[Session], None]
+    """Told of a subscriber that was sent elsewhere and is back."""
+    on_closed: Callable[[Session], None]
+    """Told of subscribers that end here, or can be reached no more."""
+    on_drained: Callable[[Session], None]
+    on_left: Callable[[str], None]
+    """Told of an origin that may need no link to this broker any more."""
+
+
 class TetheredSubscribers:
     """All subscribers of this broker that are connected elsewhere, or were made to be moved."""
 
@@ -234,7 +253,10 @@ class TetheredSubscribers:
         subscriptions: Subscriptions,
         paths: MovePaths,
         links: LinkTable,
+        ports: TetheredSubscriberPorts,
+        guest_ports: GuestPorts,
     ) -> None:
+        self._ports = ports
         self._context = context
         self._dispatch = dispatch
         self._subscriptions = subscriptions
@@ -246,22 +268,15 @@ class TetheredSubscribers:
         """Those of this step."""
         self._salvage = Salvage(context.options, links, dispatch)
         self.guests = Guests(
-            context, dispatch, subscriptions, paths, links, self._salvage, self._make_guest
+            context,
+            dispatch,
+            subscriptions,
+            paths,
+            links,
+            self._salvage,
+            self._make_guest,
+            guest_ports,
         )
-        self.deliver_here: Callable[[str, Deliveries], None]
-        """Takes what is for a client of this broker."""
-        self.on_served: Callable[[Entrusted], None] = lambda entrusted: None
-        """Told of what a subscriber of another broker's is served with, whenever that changes."""
-        self.tell_here: Callable[[str, ToOrigin], None]
-        """Takes what is told to this broker as an origin."""
-        self.on_paused: Callable[[Session], None] = lambda session: None
-        self.on_back: Callable[[Session], None] = lambda session: None
-        """Told of a subscriber that was sent elsewhere and is back."""
-        self.on_closed: Callable[[Session], None] = lambda session: None
-        """Told of subscribers that end here, or can be reached no more."""
-        self.on_drained: Callable[[Session], None] = lambda session: None
-        self.on_left: Callable[[str], None] = lambda origin: None
-        """Told of an origin that may need no link to this broker any more."""
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
         return iter(self._by_key.values())
@@ -315,7 +330,7 @@ class TetheredSubscribers:
 
     def _tell_served(self, subscriber: TetheredSubscriber) -> None:
         if subscriber.origin != self._context.broker_id:
-            self.on_served(self._served(subscriber))
+            self._ports.on_served(self._served(subscriber))
 
     def remind(self, reminder: Reminder) -> None:
         """This broker has served a subscriber before it lost its memory: it keeps what comes until
@@ -324,7 +339,7 @@ class TetheredSubscribers:
         known = self._by_key.get(key)
         if known is not None or reminder.origin == self._context.broker_id:
             about = (reminder.number, reminder.attachment, reminder.origin)
-            self.on_served(Entrusted(*about) if known is None else self._served(known))
+            self._ports.on_served(Entrusted(*about) if known is None else self._served(known))
             return
         subscriber = self._make(*key, reminder.subscriber, reminder.incarnation)
         subscriber.attachment = reminder.attachment
@@ -362,10 +377,10 @@ class TetheredSubscribers:
             context = self._context
             for observer in context.observers:
                 observer.on_session(context.broker_id, subscriber.id, "left", context.now)
-        self.on_left(subscriber.origin)
+        self._ports.on_left(subscriber.origin)
 
     def close(self, subscriber: TetheredSubscriber, reason: str) -> None:
-        self.on_closed(subscriber)
+        self._ports.on_closed(subscriber)
         self.end(subscriber)
         subscriber.say(CloseSession(subscriber.id, reason))
 
@@ -383,7 +398,7 @@ class TetheredSubscribers:
         about = (subscriber.number, subscriber.attachment)
         message = Deliveries(*about, qos, (batch,), version)
         if origin == context.broker_id:
-            self.deliver_here(origin, message)
+            self._ports.deliver_here(origin, message)
             return True
         if origin in self._links:
             self._dispatch.send_control(origin, message)
@@ -398,7 +413,7 @@ class TetheredSubscribers:
             for batch in message.batches:
                 subscriber.taken(batch)
             if subscriber.drained():
-                self.on_drained(subscriber)
+                self._ports.on_drained(subscriber)
 
     def _say(self, subscriber: TetheredSubscriber, effect: ToClient) -> None:
         about = (subscriber.number, subscriber.attachment)
@@ -425,7 +440,7 @@ class TetheredSubscribers:
     def _tell(self, origin: str, message: ToOrigin) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
         if origin == self._context.broker_id:
-            self.tell_here(origin, message)
+            self._ports.tell_here(origin, message)
         elif origin in self._links:
             self._dispatch.send_control(origin, message)
 
@@ -439,7 +454,7 @@ class TetheredSubscribers:
         if isinstance(message, GuestDetach):
             self.guests.left_origin(origin, message.number)
             if subscriber is not None:
-                self.on_closed(subscriber)
+                self._ports.on_closed(subscriber)
                 self.end(subscriber)
             return
         if (
@@ -449,7 +464,7 @@ class TetheredSubscribers:
         ):
             return
         if isinstance(message, GuestPaused):
-            self.on_paused(subscriber)
+            self._ports.on_paused(subscriber)
             return
         subscriber.wants = message.version
         self._subscriptions.set(subscriber, message.subscriptions)
@@ -469,7 +484,7 @@ class TetheredSubscribers:
         else:
             found = self._by_key.get(key)
             if found is not None:
-                self.on_back(found)
+                self._ports.on_back(found)
         if found is None:
             self._tell(origin, GuestClosed(message.number, message.attachment, NOT_HERE))
             return
@@ -493,7 +508,7 @@ class TetheredSubscribers:
         """The link to an origin has forgotten what was under way on it."""
         grace_s = self._context.options.link_grace_s
         for subscriber in [one for one in self._by_key.values() if one.origin == origin]:
-            self.on_closed(subscriber)
+            self._ports.on_closed(subscriber)
             if self.guests.left(subscriber):
                 self.end(subscriber)
                 continue
@@ -511,7 +526,7 @@ class TetheredSubscribers:
         """Nobody has recalled a subscriber that was lost."""
         for subscriber in list(self._by_key.values()):
             if str(subscriber.serial) == serial and subscriber.leased:
-                self.on_closed(subscriber)
+                self._ports.on_closed(subscriber)
                 self.guests.left(subscriber)
                 self.end(subscriber)
 
@@ -528,12 +543,12 @@ class TetheredSubscribers:
             for cut in self._salvage.cuts(answer, seen, backlog, version, is_known=is_known):
                 self._paths.pass_on(answer.path[1], cut)
         elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
-            self.on_closed(subscriber)
+            self._ports.on_closed(subscriber)
             self.end(subscriber)
 
     def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
         if subscriber.recalled is None:
-            self.on_closed(subscriber)
+            self._ports.on_closed(subscriber)
             subscriber.recalled = (subscriber.seen(), subscriber.backlog())
             subscriber.hold()
             self.lease(subscriber)
@@ -544,6 +559,6 @@ class TetheredSubscribers:
         self.guests.stop()
         for subscriber in list(self._by_key.values()):
             if subscriber.origin != self._context.broker_id:
-                self.on_closed(subscriber)
+                self._ports.on_closed(subscriber)
                 self.lease(subscriber)
                 subscriber.say(CloseSession(subscriber.id, STOPPING))
