@@ -170,7 +170,7 @@ class Clients:
         del self.sessions[session.id]
         self._publishers.ports.on_gone(session.life)
         session.say(CloseSession(session.id, MOVED, target))
-        session.say = lambda effect: None
+        session.fall_silent()
 
     def end_parked(self, session: Session) -> None:
         """The client of a session is elsewhere, or nowhere."""

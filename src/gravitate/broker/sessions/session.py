@@ -270,6 +270,10 @@ class Session(Publisher):
             )
         )
 
+    def fall_silent(self) -> None:
+        """Its client is told nothing any more."""
+        self.say = lambda effect: None
+
     def subscribes(self) -> bool:
         """Whether the client is served, wherever its subscriptions are."""
         return bool(self.subscriptions) or self.subscriber_tether is not None
