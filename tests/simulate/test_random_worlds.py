@@ -157,3 +157,8 @@ def test_a_checker_that_is_robbed_of_a_delivery_speaks() -> None:
 
     world.deliveries.on_step = rob  # type: ignore[method-assign]
     assert any("loss" in violation for violation in world.run().violations)
+
+
+def test_what_a_mechanism_has_tagged_and_is_never_routed_does_not_stay() -> None:
+    outcome = run_world(510047, Switches(migrations=True, mechanisms=True))
+    assert not outcome.violations, outcome.report()

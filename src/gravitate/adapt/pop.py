@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -90,6 +90,10 @@ class RelocationAnswer(msgspec.Struct, frozen=True, tag="ram"):
     found: bool
 
 
+UNROUTED_S_MAX: Final = 6.0
+"""How long a publication that was tagged may wait to be routed."""
+
+
 class _Publisher:
     """What the first broker keeps of a publisher."""
 
@@ -149,6 +153,9 @@ class Pop(PublisherMover):
         self._settings = settings = settings or PopSettings()
         super().__init__(settings.damping())
         self._publishers: dict[str, _Publisher] = {}
+        self._tagged_until: dict[str, float] = {}
+        """Those of them that something was tagged of: how long it is waited for. It may never be
+        routed here, where its publisher is attached elsewhere before it is."""
         """Of this broker."""
         self._asked_until: dict[str, float] = {}
         """Those of them for which a request is under way: when it is given up, soonest first."""
@@ -183,6 +190,10 @@ class Pop(PublisherMover):
                 # A publication that enters again after a fault is traced once.
                 publisher.traced += counter not in publisher.outstanding
                 publisher.outstanding.add(counter)
+                self._tagged_until.pop(batch.publisher, None)
+                wait_s = UNROUTED_S_MAX + settings.answer_s_max
+                self._tagged_until[batch.publisher] = now + wait_s
+                self.watch_time()
                 return counter
         return 0
 
@@ -348,6 +359,7 @@ class Pop(PublisherMover):
 
     def forget(self, publisher: str) -> None:
         self._publishers.pop(publisher, None)
+        self._tagged_until.pop(publisher, None)
         self._asked_until.pop(publisher, None)
         self._profiles.pop(publisher, None)
         self._gatherings.forget(publisher)
@@ -362,11 +374,17 @@ class Pop(PublisherMover):
 
     def expire(self, now: float) -> None:
         self._gatherings.expire(now)
+        for id in [id for id, until in self._tagged_until.items() if until <= now]:
+            del self._tagged_until[id]
+            publisher = self._publishers[id]
+            publisher.traced -= len(publisher.outstanding)
+            publisher.outstanding.clear()
         for id in [id for id, profile in self._profiles.items() if profile.until <= now]:
             del self._profiles[id]
         for id in self._publishers.keys() - self._profiles.keys():
             if not self._publishers[id].outstanding:
                 del self._publishers[id]
+                self._tagged_until.pop(id, None)
                 self._asked_until.pop(id, None)
         for id in [id for id, until in self._asked_until.items() if until <= now]:
             del self._asked_until[id]
@@ -374,6 +392,7 @@ class Pop(PublisherMover):
 
     def deadlines(self) -> Iterable[float | None]:
         yield self._gatherings.next_at()
+        yield next(iter(self._tagged_until.values()), None)
         yield next((profile.until for profile in self._profiles.values()), None)
         yield next(iter(self._asked_until.values()), None)
 
