@@ -51,6 +51,9 @@ def test_status_tells_links_sessions_tables_and_counters(run: Any) -> None:
         assert [(link.peer, link.state) for link in status.links] == [("b2", "up")]
         assert status.tables["subscriptions"] == 1
         assert status.counters["events_delivered"] == 2
+        quiet = ("events_overflowed", "frames_refused_again", "publishers_forgotten")
+        assert [status.counters[name] for name in (*quiet, "deposits_refused")] == [0, 0, 0, 0]
+        assert status.held == []
 
     run(body)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gravitate.broker.options import BrokerOptions
+from gravitate.serve.network import start_node
+from gravitate.torture.proxies import Proxies
 
 MB = 1024 * 1024
 
@@ -61,5 +63,38 @@ def test_large_messages_to_a_subscriber_that_never_acknowledges_are_bounded(run:
         assert stuck.closed == "overloaded"
         assert max(held) < 21 * MB
         assert len(stuck.received) <= 4
+
+    run(body)
+
+
+def test_what_takes_many_heartbeats_on_a_link_arrives_and_so_does_what_is_behind_it(
+    run: Any,
+) -> None:
+    """A link of 500 kB a second that is cut after a quarter of a second of silence."""
+
+    async def body(lab: Any) -> None:
+        options = BrokerOptions(heartbeat_s=0.1, retry_s_min=0.01, retry_s_max=0.05)
+        network = lab.chain(2)
+        proxies = Proxies(network)
+        await proxies.open()
+        try:
+            for id in ("b1", "b2"):
+                lab.nodes[id] = await start_node(proxies.view(id), id, options=options)
+            await lab.linked("b1", "b2")
+            subscriber = await lab.subscriber(lab.nodes["b2"], "subscriber")
+            publisher = lab.Client(lab.nodes["b1"], "publisher")
+            publisher.publish(b"first")
+            await lab.eventually(lambda: len(subscriber.received) == 1)
+            (proxy,) = proxies.by_link.values()
+            proxy.slow(500_000)
+            publisher.publish(b"x" * (MB // 2))
+            publisher.publish(b"small")
+            await lab.eventually(lambda: len(subscriber.received) == 3)
+            assert [counter for _, counter in subscriber.received] == [1, 2, 3]
+            assert lab.link_is_up("b1", "b2")
+        finally:
+            await lab.close()
+            lab.nodes.clear()
+            await proxies.close()
 
     run(body)
