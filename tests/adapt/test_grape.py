@@ -13,8 +13,7 @@ from gravitate.broker.interface.inputs import ClientConnected, ClientDisconnecte
 from gravitate.model.events import Event, PlainBodies
 from gravitate.overlay.shapes import random_tree
 from gravitate.plan.grape import Answer, GrapeParameters, select
-
-from ..broker.wired import Wired
+from tests.support.wired import Wired
 
 
 class Recording(Grape):

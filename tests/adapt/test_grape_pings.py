@@ -22,8 +22,8 @@ from gravitate.config.script import Script
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.moves import Rationale
 from gravitate.plan.grape import Answer
+from tests.support.wired import Wired
 
-from ..broker.wired import Wired
 from .scenes import GRAPE_DELAY, Mechanisms, played, script
 
 SETTINGS = GrapeSettings(

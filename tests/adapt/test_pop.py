@@ -17,8 +17,7 @@ from gravitate.overlay.tree import neighbours, path
 from gravitate.plan.flow import rooted
 from gravitate.plan.placement import closest_brokers, network_of, profiles_of
 from gravitate.plan.pop import next_hop
-
-from ..broker.wired import Wired
+from tests.support.wired import Wired
 
 EVERYTHING = PopSettings(traced_max=1_000_000, traces_min=4, answer_s_max=5.0, profile_s_max=30.0)
 """Practically every publication is tagged."""
