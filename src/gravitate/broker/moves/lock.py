@@ -14,11 +14,15 @@ class MoveLock:
         self._holders: dict[str, tuple[bool, float]] = {}
         """Move -> (exclusive, when its lease ends)."""
 
-    def request(self, move: str, exclusive: bool, lease_s: float, now: float) -> bool:
-        """Whether `move` now has the lock; asking again renews or changes its use."""
+    def is_free(self, exclusive: bool, now: float, move: str = "") -> bool:
+        """Whether a move, if it has a name, could have the lock."""
         self._expire(now)
         others = [held for holder, held in self._holders.items() if holder != move]
-        if any(exclusive or other_is_exclusive for other_is_exclusive, _ in others):
+        return not any(exclusive or other_is_exclusive for other_is_exclusive, _ in others)
+
+    def request(self, move: str, exclusive: bool, lease_s: float, now: float) -> bool:
+        """Whether `move` now has the lock; asking again renews or changes its use."""
+        if not self.is_free(exclusive, now, move):
             return False
         self._holders[move] = (exclusive, now + lease_s)
         return True

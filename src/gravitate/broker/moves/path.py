@@ -51,8 +51,8 @@ class MovePaths:
         self._on_end = on_end
         """Told of every move that is over."""
 
-    def objection(self, move: ClientMove, lease_s: float) -> str:
-        """Why a move cannot begin; empty when it can, and the lock is taken for it."""
+    def objection(self, move: ClientMove) -> str:
+        """Why a move cannot begin; empty when it can."""
         here, path = self._context.broker_id, move.path
         if (
             len(path) < 2
@@ -62,7 +62,7 @@ class MovePaths:
             return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
         if not self._links.is_neighbour(path[1]):
             return f"{path[1]} is no neighbour of {here}"
-        if not self._request_lock(move.id, lease_s):
+        if not self.lock.is_free(False, self._context.now):
             return f"{here} is locked by another move"
         return ""
 
@@ -78,7 +78,9 @@ class MovePaths:
             self._context.emit(SetTimer("leases", at))
 
     def ask(self, move: ClientMove, lease_s: float, tether: str, answered: Answered) -> None:
-        """Ask the brokers on the path; `tether` is where the client stays connected, if it does."""
+        """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
+        client stays connected, if it does."""
+        self._request_lock(move.id, lease_s)
         self._asked[move.id] = answered
         self._send(move.path[1], PrepareMove(move.id, move.path, lease_s, tether))
 

@@ -173,7 +173,7 @@ class Reassignments:
         return moving is not None and not isinstance(moving.session, TetheredSubscriber)
 
     def _objection(self, move: ReassignSubscriber, session: Session | None) -> str:
-        """Why the move cannot begin; empty when it can, and the lock is taken for it."""
+        """Why the move cannot begin; empty when it can."""
         here, id = self._context.broker_id, repr(move.subscriber)
         if session is None:
             return f"{id} is not served by {here}"
@@ -187,7 +187,7 @@ class Reassignments:
             return f"what {id} subscribes to is not settled yet"
         if self._is_busy(move.subscriber):
             return f"{id} is on the move as a publisher"
-        return self._paths.objection(move, LEASE_S)
+        return self._paths.objection(move)
 
     def _granted(self, reassignment: _Reassignment, granted: bool, reason: str) -> None:
         if not granted:

@@ -142,7 +142,7 @@ class Relocations:
         return self._tethered.find(id)
 
     def _objection(self, move: RelocatePublisher) -> str:
-        """Why the move cannot begin; empty when it can, and the lock is taken for it."""
+        """Why the move cannot begin; empty when it can."""
         id = repr(move.publisher)
         publisher = self._attached(move.publisher)
         if publisher is None:
@@ -155,7 +155,7 @@ class Relocations:
             return f"what {id} published or advertised is not settled yet"
         if self._is_busy(move.publisher):
             return f"{id} is on the move as a subscriber"
-        return self._paths.objection(move, LEASE_S)
+        return self._paths.objection(move)
 
     def paused(self, id: str) -> None:
         """The client publishes nothing more here."""
