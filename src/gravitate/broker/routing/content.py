@@ -62,7 +62,7 @@ class ContentRouter:
         send: Callable[[str, Control], None],
         destination_of: Callable[[str], int],
         departed: Callable[[str], None],
-        moved: Callable[[Life], None],
+        moved: Callable[[Life, str | None], None],
         ended: Callable[[str, int], None],
     ) -> None:
         peers = sorted(neighbours)
@@ -389,7 +389,7 @@ class ContentRouter:
             return
         elif former.filter != entry.filter:
             if former.last_hop != entry.last_hop:
-                self._moved((entry.publisher, entry.incarnation))
+                self._moved((entry.publisher, entry.incarnation), former.last_hop)
             self._propagation.remove_advertisement(table, former)
             self._propagation.add_advertisement(table, entry)
         elif former.last_hop == entry.last_hop:

@@ -35,12 +35,12 @@ class Propagation:
         broker_id: str,
         settlement: Settlement,
         send: Callable[[str, Control], None],
-        moved: Callable[[Life], None],
+        moved: Callable[[Life, str | None], None],
     ) -> None:
         self._broker_id = broker_id
         self._moved = moved
         """Told when what a publisher publishes comes another way, and again when nothing more comes
-        the way it came before."""
+        the way it came before, and which one that was."""
         self._settlement = settlement
         self._send = send
         self._keys = count()
@@ -173,7 +173,7 @@ class Propagation:
         former = entry.last_hop
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
-        self._moved((entry.publisher, entry.incarnation))
+        self._moved((entry.publisher, entry.incarnation), former)
         if last_hop is not None and last_hop in entry.unsettled:
             self.note_settled(table, entry, last_hop)
             entry.crossed.add(last_hop)
@@ -259,7 +259,7 @@ class Propagation:
             self.note_settled(table, entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
-                self._moved((entry.publisher, entry.incarnation))
+                self._moved((entry.publisher, entry.incarnation), peer)
                 self._withdraw_ineligible(table, peer, entry.filter)
         self._settlement.answered(peer, token)
 
