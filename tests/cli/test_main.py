@@ -150,6 +150,10 @@ def test_a_bad_file_ends_with_one_sentence_and_its_line(
         (("pub", "t", "text", "--lines"), "write no payload"),
         (("simulate",), "either a scenario"),
         (("simulate", "--random", "1", "--trace", "t"), "random worlds are not traced"),
+        (
+            ("simulate", "small", "--crashes", "--no-faults"),
+            "--no-faults --crashes: for random worlds",
+        ),
         (("sub", "--where", "volume >"), "does not parse:\nvolume >\n        ^ expected"),
         (("simulate", "demo", "--random", "3"), "either a scenario"),
         (("simulate", "no-such.toml"), "no-such.toml: cannot be read"),

@@ -299,3 +299,22 @@ def test_options_that_cannot_be_meant_are_refused_with_their_line(line: str, say
     with pytest.raises(FileError, match=re.escape(says)) as problem:
         network.loads(text, "n.toml")
     assert problem.value.line == text.splitlines().index(line) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = " + "[" * 100_000, "nested too deeply"),
+        (
+            'name = "n"\n[[brokers]]\nid = "a"\naddress = { host = "xn--\u00fc..b" }\n',
+            "is not accepted: write a name",
+        ),
+    ],
+)
+def test_what_nobody_can_mean_is_refused_when_it_is_read(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "n.toml"
+    path.write_text(text)
+    with pytest.raises(FileError, match=told):
+        network.load(path)

@@ -162,3 +162,10 @@ def test_a_checker_that_is_robbed_of_a_delivery_speaks() -> None:
 def test_what_a_mechanism_has_tagged_and_is_never_routed_does_not_stay() -> None:
     outcome = run_world(510047, Switches(migrations=True, mechanisms=True))
     assert not outcome.violations, outcome.report()
+
+
+def test_what_several_keep_for_one_subscriber_is_bounded() -> None:
+    outcome = run_world(
+        910050, Switches(crashes=True, migrations=True, mechanisms=True, pings=True)
+    )
+    assert not outcome.violations, outcome.report()

@@ -118,7 +118,7 @@ class Parts:
             lambda peer, message: self.dispatch.send_control(peer, message),
             self.destinations.anchor,
             lambda advertisement: self.publishers.departed(advertisement),
-            lambda life: self.subscribers.guests.publisher_moved(life),
+            lambda *moved: self.subscribers.guests.publisher_moved(*moved),
             lambda *life: self.lives.ended(life, context.now),
         )
         self.dispatch = Dispatch(context, self.router, self.destinations, self.links)

@@ -62,9 +62,11 @@ def simulate(
         raise InputError("write either a scenario (a file, demo or small) or --random N")
     if random and trace is not None:
         raise InputError("random worlds are not traced: give --trace with a scenario")
+    switches = Switches(faults, crashes, migrations, mechanisms, pings)
+    if not random and switches != Switches():
+        raise InputError(f"{switches.words().strip()}: for random worlds alone, give --random N")
     if random:
         first = 1 if seed is None else seed
-        switches = Switches(faults, crashes, migrations, mechanisms, pings)
         _random_worlds(random, first, processes, switches, json)
     else:
         _scenario(str(scenario), seed, trace, sampling, checks, json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from gravitate.torture.run import Report
 
 EXIT_BROKEN: Final = 1
+EXIT_TERMINATED: Final = 143
 FAULTS: Final = ("restart", "kill", "pause", "cut", "slow", "burst", "large")
 
 
@@ -52,6 +54,9 @@ def torture(
         except BaseException as problem:
             for note in getattr(problem, "__notes__", ()):
                 output.say(note)
+            if isinstance(problem, asyncio.CancelledError):
+                output.say("told to terminate: the brokers have been ended")
+                raise typer.Exit(EXIT_TERMINATED) from None
             raise
     if json:
         output.show_json(flat(report))

@@ -218,7 +218,7 @@ def _check_brokers(document: Document, network: Network) -> None:
                 "id",
             )
         first_at[broker.id] = index
-        if not HOST.fullmatch(broker.address.host):
+        if not HOST.fullmatch(broker.address.host) or not _is_encodable(broker.address.host):
             raise document.error(
                 f"host {broker.address.host[:40]!r} of '{broker.id}' is not accepted: write a name "
                 "or an address without spaces, of at most 255 characters",
@@ -350,3 +350,12 @@ def _with_distances(document: Document, network: Network) -> Network:
         for index, link in enumerate(network.links)
     )
     return msgspec.structs.replace(network, links=links)
+
+
+def _is_encodable(host: str) -> bool:
+    """Whether a name can be looked up at all."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

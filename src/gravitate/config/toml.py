@@ -74,6 +74,8 @@ def parse(text: str, path: str = "") -> Document:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise _syntax_error(str(problem), text, path) from None
+    except RecursionError:
+        raise FileError("not TOML that can be meant: nested too deeply", path, 1) from None
     return Document(path, data, _Walk(text).lines)
 
 

@@ -328,6 +328,9 @@ class Guests:
             guest.session.matched_by(message.version)
         guest.session.cut(message.seen, guest.backlog, message.version)
         guest.backlog = []
+        if guest.session.keeps_too_much():
+            self._dispatch.overloaded[guest.session] = None
+            return
         guest.complete, guest.missing = True, frozenset(message.open)
         if was_served:
             self._finish(guest)
@@ -425,10 +428,11 @@ class Guests:
             self._answer(guest, GuestStep.GONE, f"{session.id!r} did not arrive")
         return guest is not None
 
-    def publisher_moved(self, life: Life) -> None:
-        """What a publisher publishes comes another way from now on."""
+    def publisher_moved(self, life: Life, side: str | None) -> None:
+        """What a publisher publishes does not come from one side any more, where it may have been
+        behind a broker that somebody misses something of."""
         for session, guest in self._by_session.items():
-            if guest.missing:
+            if guest.missing and guest.request.path[-2] == side:
                 session.wait_for(life)
 
     def left_origin(self, origin: str, number: int) -> None:

@@ -127,14 +127,15 @@ RouterFactory = Callable[
         Callable[[str, Control], None],
         Callable[[str], int],
         Callable[[str], None],
-        Callable[[Life], None],
+        Callable[[Life, str | None], None],
         Callable[[str, int], None],
     ],
     Router,
 ]
 """Called with the broker's id, its neighbours, how to send, the destination of an anchor, and whom
 to tell that the publisher of a local advertisement has attached itself elsewhere, that what a life
-of a publisher publishes comes another way, and that its last advertisement has ended."""
+of a publisher publishes comes another way than before, and that its last advertisement has
+ended."""
 
 ROUTERS: dict[str, RouterFactory] = {"content": ContentRouter}
 """Every routing strategy by the name the network file uses."""

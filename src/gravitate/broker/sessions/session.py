@@ -336,6 +336,12 @@ class Session(Publisher):
         # Looking at all of them must not happen with every new one.
         self._sweep_at_bytes = max(SWEEP_BYTES_MIN, min(2 * self.seen_bytes, bytes_max))
 
+    def keeps_too_much(self) -> bool:
+        """Whether more is kept for it than two brokers may keep."""
+        options = self._options
+        bound = (2 * options.session_queue_events_max, 2 * options.session_queue_bytes_max)
+        return self.kept.measure.exceeds(*bound)
+
     def fresh(self, batch: Batch) -> Batch | None:
         """The part of the batch the client has not been given before."""
         publisher = batch.stream

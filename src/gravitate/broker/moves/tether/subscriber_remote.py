@@ -363,6 +363,8 @@ class TetheredSubscribers:
             for (subscriber, reminder), backlog in zip(reminded, missed, strict=True):
                 if self._by_key.get(subscriber.key) is subscriber:
                     subscriber.cut((), backlog, reminder.version)
+                    if subscriber.keeps_too_much():
+                        self._dispatch.overloaded[subscriber] = None
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""

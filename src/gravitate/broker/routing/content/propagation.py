@@ -36,7 +36,7 @@ class Propagation:
         table: RoutingTable,
         settlement: Settlement,
         send: Callable[[str, Control], None],
-        moved: Callable[[Life], None],
+        moved: Callable[[Life, str | None], None],
     ) -> None:
         self._broker_id = broker_id
         self._moved = moved
@@ -168,7 +168,7 @@ class Propagation:
         former = entry.last_hop
         assert former != last_hop
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
-        self._moved(entry.life)
+        self._moved(entry.life, former)
         if last_hop is not None and last_hop in entry.unsettled:
             self.note_settled(entry, last_hop)
             entry.crossed.add(last_hop)
@@ -252,7 +252,7 @@ class Propagation:
             self.note_settled(entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
-                self._moved(entry.life)
+                self._moved(entry.life, peer)
                 self._withdraw_ineligible(peer, entry.filter)
         self._settlement.answered(peer, token)
 

@@ -60,7 +60,7 @@ class ContentRouter:
         send: Callable[[str, Control], None],
         destination_of: Callable[[str], int],
         departed: Callable[[str], None],
-        moved: Callable[[Life], None],
+        moved: Callable[[Life, str | None], None],
         ended: Callable[[str, int], None],
     ) -> None:
         peers = sorted(neighbours)
@@ -375,7 +375,7 @@ class ContentRouter:
             return
         elif former.filter != entry.filter:
             if former.last_hop != entry.last_hop:
-                self._moved(entry.life)
+                self._moved(entry.life, former.last_hop)
             self._propagation.remove_advertisement(former)
             self._propagation.add_advertisement(entry)
         elif former.last_hop == entry.last_hop:
