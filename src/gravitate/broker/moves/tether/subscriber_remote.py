@@ -116,6 +116,8 @@ class TetheredSubscriber(Session):
         """It was sent elsewhere and taken back; it goes on when the origin says what it wants."""
         self._waiting_lives: set[Life] = set()
         """Publishers of whom something earlier may be missing."""
+        self._direct_lives: set[Life] = set()
+        """Those of whom something has come since that has not passed there: nothing is missing."""
         self.recalled: tuple[Seen, Backlog] | None = None
         """What the origin is told that has recalled it."""
 
@@ -150,18 +152,21 @@ class TetheredSubscriber(Session):
             return True
         life = batch.stream
         if life not in self._waiting_lives and self.missing.isdisjoint(batch.covered):
+            self._direct_lives.add(life)
             return False
         self._waiting_lives.add(life)
         return True
 
     def wait_for(self, life: Life) -> None:
-        self._waiting_lives.add(life)
+        if life not in self._direct_lives:
+            self._waiting_lives.add(life)
 
     def released(self) -> list[tuple[Batch, int]]:
         """Hold no longer, or only what is missing; what does not fit is returned."""
         if not self.missing:
             self.holding = self.remembers_all = False
             self._waiting_lives.clear()
+            self._direct_lives.clear()
         left: list[tuple[Batch, int]] = []
         for batch, qos, source in self.kept.take(
             lambda batch: not (self.holding and self._is_kept(batch))
