@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -45,6 +44,8 @@ def torture(
     """Run brokers as processes, do something to them under load, and judge what clients got.
 
     Exit status 1 when something that was promised was not kept."""
+    import asyncio
+
     from gravitate.torture.run import Settings, torture
 
     settings = Settings(fault, brokers, minutes, seed, rate, moves, publishers, subscribers)
