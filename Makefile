@@ -8,7 +8,7 @@ CASES ?= matching routing node links simulator pipeline placement assignment
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-pipeline test-others slow lint format bench study setup lock clean
+.PHONY: help demo test quick test-pipeline test-others slow lint format bench study setup lock clean
 
 help: ## say what can be made
 	@echo "gravitate: a publish/subscribe network that pulls itself into shape"
@@ -26,6 +26,12 @@ test-pipeline: $(VENV)/.dev
 
 test-others: $(VENV)/.dev
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore tests/pipeline
+
+quick: $(VENV)/.dev ## the tests of a minute, for the loop of edit and try: the core, and a few random worlds
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q tests/model tests/matching tests/overlay \
+	  tests/broker tests/wire tests/config tests/trace tests/adapt tests/test_layers.py \
+	  tests/simulate/test_world.py tests/simulate/test_checkers.py
+	$(BIN)/gravitate simulate --random 8 --migrations --crashes
 
 slow: $(VENV)/.dev ## run the tests that take minutes each
 	$(BIN)/pytest -q -m slow

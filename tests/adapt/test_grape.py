@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from gravitate.adapt.grape import Grape, GrapeSettings, TraceRequest
 from gravitate.adapt.tracer import Trace
-from gravitate.broker.effects import CloseLink
-from gravitate.broker.inputs import ClientConnected, ClientDisconnected, ClientPublished
+from gravitate.broker.interface.effects import CloseLink
+from gravitate.broker.interface.inputs import ClientConnected, ClientDisconnected, ClientPublished
 from gravitate.model.events import Event, PlainBodies
 from gravitate.overlay.shapes import random_tree
 from gravitate.plan.grape import Answer, GrapeParameters, select
-
-from ..broker.wired import Wired
+from tests.support.wired import Wired
 
 
 class Recording(Grape):

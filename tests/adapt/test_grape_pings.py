@@ -9,21 +9,21 @@ import msgspec
 import pytest
 
 from gravitate.adapt.grape import PING_S_MAX, PINGED_MAX, Grape, GrapeSettings, _Sighting
-from gravitate.broker.effects import PingBrokers
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import PingBrokers
+from gravitate.broker.interface.inputs import (
     BrokersPinged,
     ClientConnected,
     ClientDisconnected,
     ClientPublished,
 )
-from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.config.network import LinkSpec
 from gravitate.config.script import Script
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.moves import Rationale
 from gravitate.plan.grape import Answer
+from tests.support.wired import Wired
 
-from ..broker.wired import Wired
 from .scenes import GRAPE_DELAY, Mechanisms, played, script
 
 SETTINGS = GrapeSettings(

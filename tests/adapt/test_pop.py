@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gravitate.adapt.pop import Pop, PopSettings, Profile, RelocationRequest
-from gravitate.broker.inputs import ClientConnected, ClientPublished
+from gravitate.broker.interface.inputs import ClientConnected, ClientPublished
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.moves import Rationale
 from gravitate.overlay.shapes import random_tree
@@ -17,8 +17,7 @@ from gravitate.overlay.tree import neighbours, path
 from gravitate.plan.flow import rooted
 from gravitate.plan.placement import closest_brokers, network_of, profiles_of
 from gravitate.plan.pop import next_hop
-
-from ..broker.wired import Wired
+from tests.support.wired import Wired
 
 EVERYTHING = PopSettings(traced_max=1_000_000, traces_min=4, answer_s_max=5.0, profile_s_max=30.0)
 """Practically every publication is tagged."""

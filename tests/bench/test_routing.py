@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gravitate.bench import routing
-from gravitate.broker.routing.table import Neighbour
+from gravitate.broker.routing.content.table import Neighbour
 
 
 @pytest.mark.parametrize("neighbour", [Neighbour, routing.ScannedNeighbour])
 def test_who_leaves_is_forgotten_with_what_was_told_for_it(neighbour: type[Neighbour]) -> None:
     scene = routing.Scene(neighbour)
     leave = routing.leave(scene, 30)
-    there = scene.broker.router.planes[0].neighbours[routing.THERE]  # type: ignore[attr-defined]
+    there = scene.broker.router.table.neighbours[routing.THERE]  # type: ignore[attr-defined]
     assert len(there.told) == len(there.eligible) == len(there.advertised) == 30
     leave()
     assert [there.told, there.eligible, there.advertised] == [{}, {}, {}]

@@ -7,22 +7,22 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from gravitate.broker.effects import CloseSession, Deliver, HoldReading, Send
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseSession, Deliver, HoldReading, Send
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
     ClientPublished,
     ClientSubscribed,
     ClientUnsubscribed,
 )
-from gravitate.broker.messages import Data, Publications
+from gravitate.broker.messages.frames import Data, Publications
+from gravitate.broker.messages.parcels import framed, publications, weight_bytes
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.parcels import framed, publications, weight_bytes
-from gravitate.broker.routing import table
+from gravitate.broker.routing.content import table
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.topics import topic_filter
-from tests.broker.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 KB = 1024
 MB = 1024 * KB
@@ -306,6 +306,6 @@ def test_answers_that_are_remembered_by_topic_are_bounded_by_what_they_hold(
     for number in range(200):
         events = PlainBodies([Event({"topic": f"t/{number}"})])
         wired.tell("a", ClientPublished("p", events))
-    known = wired.brokers["a"].router.planes[0]._by_topic
+    known = wired.brokers["a"].router.table._by_topic
     assert known
     assert sum(map(len, known.values())) < 200_000 / 36 + 200

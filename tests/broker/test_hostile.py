@@ -8,20 +8,20 @@ from collections.abc import Iterator
 import pytest
 
 from gravitate.adapt.catalogue import mechanisms
-from gravitate.broker import guest_messages as g
-from gravitate.broker import inputs as i
-from gravitate.broker import messages as m
-from gravitate.broker.effects import CloseLink, Send
-from gravitate.broker.guests import RECALL
-from gravitate.broker.messages import Hello
+from gravitate.broker.interface import inputs as i
+from gravitate.broker.interface.effects import CloseLink, Send
+from gravitate.broker.messages import frames as m
+from gravitate.broker.messages import guests as g
+from gravitate.broker.messages.frames import Hello
+from gravitate.broker.moves.staging import RECALL
 from gravitate.errors import PeerError
 from gravitate.model.events import Event
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.simulate.random_worlds import MECHANISMS
 from gravitate.wire.mqtt.bodies import FrameBodies
 from gravitate.wire.peers import decode, encode
-from tests.broker.hostile import CLIENTS, FILTERS, MOVES, frame
-from tests.broker.wired import QUIET, Wired
+from tests.support.hostile import CLIENTS, FILTERS, MOVES, frame
+from tests.support.wired import QUIET, Wired
 
 BROKERS = ("a", "b", "x", "y")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     AdvertisementSettled,
     CloseSession,
     HoldReading,
@@ -12,7 +12,7 @@ from gravitate.broker.effects import (
     Stopped,
     SubscriptionSettled,
 )
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientAdvertised,
     ClientCongested,
@@ -27,8 +27,7 @@ from gravitate.broker.inputs import (
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
-
-from .wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired
 
 CHAIN = [("a", "b"), ("b", "c")]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gravitate.broker.effects import HoldReading, SubscriptionSettled
-from gravitate.broker.inputs import ClientConnected
-from tests.broker.wired import QUIET, Wired
+from gravitate.broker.interface.effects import HoldReading, SubscriptionSettled
+from gravitate.broker.interface.inputs import ClientConnected
+from tests.support.wired import QUIET, Wired
 
 LINE = [("a", "b"), ("b", "c")]
 SOON_S = 1.0

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.guest_messages import GuestCut, TakeGuest
-from gravitate.broker.guests import Guest
-from gravitate.broker.kept import Backlog, parts_of
+from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Lives
-from gravitate.broker.locks import MoveLock
+from gravitate.broker.messages.guests import GuestCut, TakeGuest
+from gravitate.broker.moves.lock import MoveLock
+from gravitate.broker.moves.staging import Guest
 from gravitate.broker.options import DEFAULTS
-from gravitate.broker.routing.table import AdvertisementEntry, RoutingTable
-from gravitate.broker.sessions import Session, common_levels
-from gravitate.broker.settlement import Asker, Request, Settlement
-from gravitate.broker.tail import Tail
+from gravitate.broker.routing.content.table import AdvertisementEntry, RoutingTable
+from gravitate.broker.routing.settlement import Asker, Request, Settlement
+from gravitate.broker.sessions.backlog import Backlog, parts_of
+from gravitate.broker.sessions.session import Session, common_levels
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING
 
@@ -129,7 +129,7 @@ def test_a_table_has_the_advertisements_of_each_life_of_a_publisher(
 ) -> None:
     """Each step enters an advertisement, or ends it if it is there."""
     ended: list[tuple[str, int]] = []
-    table = RoutingTable(0, lambda *life: ended.append(life))
+    table = RoutingTable(lambda *life: ended.append(life))
     for publisher, incarnation, number in steps:
         id = f"{publisher}#{incarnation}/{number}"
         if id in table.advertisements:

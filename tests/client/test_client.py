@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.serve.mqtt.talk import on_loop, recording, serving
 
-from gravitate.broker.inputs import ClientAdvertised, ClientConnected, ClientPublished
+from gravitate.broker.interface.inputs import ClientAdvertised, ClientConnected, ClientPublished
 from gravitate.client import Client, Message, Subscription
 from gravitate.errors import FilterError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.model.events import EventId

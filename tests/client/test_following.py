@@ -21,7 +21,7 @@ from tests.client.moving import (
 )
 from tests.serve.mqtt.talk import Raw, on_loop
 
-from gravitate.broker.relocation import PATIENCE_S, State
+from gravitate.broker.moves.relocation import PATIENCE_S, State
 from gravitate.client import Client
 from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt import packets as p

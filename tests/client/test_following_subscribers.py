@@ -11,7 +11,7 @@ import pytest
 from tests.client.moving import Speaker, at, break_connection, client, live, reassigned
 from tests.serve.mqtt.talk import on_loop
 
-from gravitate.broker.reassignment import PATIENCE_S, State
+from gravitate.broker.moves.reassignment import PATIENCE_S, State
 from gravitate.client import Client, Message
 from gravitate.serve.network import LiveNetwork
 

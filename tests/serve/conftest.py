@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import uvloop
 
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
     ClientDisconnected,
     ClientPublished,
     ClientSubscribed,
 )
-from gravitate.broker.messages import Frame, Hello
+from gravitate.broker.messages.frames import Frame, Hello
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Batch, Event

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gravitate.broker.guards import CoreBroken, Guard
-from gravitate.broker.inputs import ClientDisconnected, MoveRequested
-from gravitate.broker.mechanisms import Mechanism, Post
-from gravitate.broker.messages import MechanismMessage
+from gravitate.broker.interface.inputs import ClientDisconnected, MoveRequested
+from gravitate.broker.mechanisms.guards import CoreBroken, Guard
+from gravitate.broker.mechanisms.mechanism import Mechanism, Post
+from gravitate.broker.messages.frames import MechanismMessage
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale, RelocatePublisher
@@ -172,7 +172,7 @@ def test_a_mechanism_that_raises_anywhere_is_detached(run: Any, where: str) -> N
         nodes[0] = await started_with(lab, network, "b1", careless)
         await is_well(lab, nodes)
         if where == "on_message":
-            nodes[0].broker._posts.handle("b2", MechanismMessage("careless", b"hello"))
+            nodes[0].broker._parts.posts.handle("b2", MechanismMessage("careless", b"hello"))
         await lab.eventually(lambda: nodes[0].detached == ["careless"])
         await is_well(lab, nodes)
         assert careless.calls == 1
@@ -197,7 +197,7 @@ def test_what_the_core_raises_is_fatal_even_when_a_mechanism_asked(run: Any) -> 
         nodes = await lab.start(network)
         await nodes[0].close()
         node = await started_with(lab, network, "b1", Careless("propose"))
-        node.broker._posts.propose = lambda move: 1 / 0  # type: ignore[method-assign]
+        node.broker._parts.posts.propose = lambda move: 1 / 0  # type: ignore[method-assign]
         lab.Client(node, "publisher").publish(b"1")
         await lab.eventually(lambda: node.failure is not None)
         assert isinstance(node.failure, CoreBroken)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gravitate.broker.inputs import LinkClosed
-from gravitate.broker.messages import (
+from gravitate.broker.interface.inputs import LinkClosed
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Data,
     Hello,

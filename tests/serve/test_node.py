@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gravitate.broker.inputs import ClientDisconnected
+from gravitate.broker.interface.inputs import ClientDisconnected
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.language import parse
 

@@ -10,7 +10,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.client.moving import address_of, asked, audience, door_of, live, relocated
 from tests.serve.mqtt.talk import Raw, on_loop
 
-from gravitate.broker.link import LinkState, Role
+from gravitate.broker.links.link import LinkState, Role
 from gravitate.serve.network import LiveNetwork
 
 RATE_PER_S = 500

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.simulate.checkers.deliveries import DeliveryChecker

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker.inputs import ClientPublished, FrameReceived, TimerFired
-from gravitate.broker.messages import Data, Publications, Settled
+from gravitate.broker.interface.inputs import ClientPublished, FrameReceived, TimerFired
+from gravitate.broker.messages.frames import Data, Publications, Settled
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.simulate.models import ServiceModel, frame_bytes
 

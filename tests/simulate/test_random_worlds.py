@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from gravitate.broker.effects import Deliver, Effect
-from gravitate.broker.kept import Kept, Retained, Source
+from gravitate.broker.interface.effects import Deliver, Effect
+from gravitate.broker.sessions.backlog import Kept, Retained, Source
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 from gravitate.simulate.random_worlds import RandomWorld, WorldOutcome, run_world, run_worlds

@@ -6,22 +6,22 @@ from collections.abc import Iterable
 
 import pytest
 
-from gravitate.broker.deposits import Deposits
-from gravitate.broker.handovers import Handovers
-from gravitate.broker.link import Mark
-from gravitate.broker.links import LinkTable
+from gravitate.broker.forwarding.handovers import Handovers
+from gravitate.broker.links.link import Mark
+from gravitate.broker.links.table import LinkTable
 from gravitate.broker.measure import Measure
-from gravitate.broker.routing.candidates import Candidates, Found
-from gravitate.broker.routing.table import RoutingTable
-from gravitate.broker.salvage import Salvage
-from gravitate.broker.sessions import Session
-from gravitate.broker.settlement import Settlement
-from gravitate.broker.tethered_subscribers import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.moves.salvage import Salvage
+from gravitate.broker.moves.tether.deposits import Deposits
+from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.routing.content.candidates import Candidates, Found
+from gravitate.broker.routing.content.table import RoutingTable
+from gravitate.broker.routing.settlement import Settlement
+from gravitate.broker.sessions.session import Session
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.simulate.random_worlds import run_world
 from gravitate.simulate.switches import Switches
-from tests.broker import test_second_broker as second_broker
+from tests.broker.moves.tether import test_second_broker as second_broker
 
 
 def is_found(kinds: set[str], seeds: Iterable[int], faults: bool = True) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
-from gravitate.broker.messages import Ping
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
+from gravitate.broker.messages.frames import Ping
 from gravitate.simulate.clients import Client
 from gravitate.simulate.hosts import REFUSED
 from gravitate.simulate.models import ServiceModel

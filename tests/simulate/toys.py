@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
-from gravitate.broker.messages import Ping
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
+from gravitate.broker.messages.frames import Ping
 from gravitate.broker.observers import Observer
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gravitate.broker.guest_messages import (
+from gravitate.broker.messages.guests import (
     Deliveries,
     GuestAnswer,
     GuestAttach,

@@ -11,14 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.guests import guest_messages
 
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    GuestCut,
-    GuestWants,
-    TakeGuest,
-    Wanted,
-)
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
     Congested,
@@ -28,7 +21,6 @@ from gravitate.broker.messages import (
     EndMove,
     Frame,
     Hello,
-    LockRequest,
     MechanismMessage,
     Message,
     MoveAnswer,
@@ -41,6 +33,13 @@ from gravitate.broker.messages import (
     Subscribe,
     SyncEnd,
     Unsubscribe,
+)
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    GuestCut,
+    GuestWants,
+    TakeGuest,
+    Wanted,
 )
 from gravitate.errors import LocalProtocolError, PeerError
 from gravitate.model.canonical import any_of
@@ -79,7 +78,7 @@ def batches(draw: st.DrawFn) -> Batch:
         FrameBodies.from_events(events),
         qos=draw(st.integers(0, 1)),
         published_at=draw(st.floats(0, 1e10)),
-        plane=draw(st.integers(0, 5)),
+        flood=draw(st.booleans()),
         covered=tuple(draw(st.lists(names, max_size=3))),
         trace_mark=draw(st.integers(0, 1)),
         tether=draw(st.none() | names),
@@ -88,7 +87,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 paths = st.lists(names, min_size=1, max_size=3).map(tuple)
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Advertise, names, names, numbers, filters, numbers, st.integers(0, 3), numbers),
+    st.builds(Advertise, names, names, numbers, filters, numbers, numbers),
     st.builds(PrepareMove, names, st.tuples(names, names), st.floats(0, 60)),
     st.builds(MoveAnswer, names, st.tuples(names, names), st.booleans(), names),
     st.builds(EndMove, names, st.tuples(names, names)),
@@ -98,7 +97,6 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(SyncEnd, st.sampled_from(["advertisements", "subscriptions"])),
     st.builds(Congested, st.tuples(names, names), st.just((("p", 1),))),
     st.builds(Drained, st.tuples(names, names)),
-    st.builds(LockRequest, names, st.booleans(), st.floats(0, 100), numbers),
     st.builds(MechanismMessage, names, st.binary(max_size=10)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
     guest_messages(names, numbers, filters, paths, batches()),
@@ -133,7 +131,7 @@ def _plain_message(message: Message) -> object:
             _content(batch),
             batch.qos,
             batch.published_at,
-            batch.plane,
+            batch.flood,
             batch.covered,
             batch.trace_mark,
             batch.tether,

@@ -1,7 +1,7 @@
 """A neighbour that speaks well-formed nonsense is refused or ignored; the broker goes on.
 
 What goes through the codec is drawn from few names and numbers, so that it collides with what the
-broker knows: ids that exist, tokens that are awaited, planes and anchors that do not.
+broker knows: ids that exist, tokens that are awaited, anchors that do not.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.wire.guests import guest_messages
 
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import CloseLink, Deliver, Send
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import CloseLink, Deliver, Send
+from gravitate.broker.interface.inputs import (
     ClientConnected,
     ClientPublished,
     ClientSubscribed,
@@ -21,7 +21,7 @@ from gravitate.broker.inputs import (
     LinkOpened,
     TimerFired,
 )
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
     Congested,
@@ -30,9 +30,6 @@ from gravitate.broker.messages import (
     Draining,
     Frame,
     Hello,
-    LockAnswer,
-    LockRelease,
-    LockRequest,
     MechanismMessage,
     Message,
     Ping,
@@ -54,7 +51,6 @@ from gravitate.wire.peers import FrameDecoder, encode
 
 names = st.sampled_from(["a", "c", "m", "local", "local/x", "other"])
 tokens = st.integers(0, 6)
-planes = st.sampled_from([0, 0, 0, 1, 2**31 - 1])
 filters = st.sampled_from(
     [EVERYTHING, parse("topic = 't'"), parse("price > 5"), parse("x IS NULL")]
 )
@@ -66,22 +62,19 @@ def batches(draw: st.DrawFn) -> Batch:
     qos = draw(st.integers(0, 1))
     bodies = FrameBodies.from_events([Event({"topic": "t"}) for _ in counters], qos)
     covered = tuple(draw(st.lists(names, max_size=3)))
-    return Batch(draw(names), 1, counters, bodies, qos, 0.0, draw(planes), covered)
+    return Batch(draw(names), 1, counters, bodies, qos, 0.0, draw(st.booleans()), covered)
 
 
 paths = st.sampled_from([("a", "m"), ("a", "m", "c"), ("m", "a"), ("c", "m", "a"), ("m",), ("x",)])
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Advertise, names, names, st.integers(1, 2), filters, tokens, planes),
-    st.builds(Unadvertise, names, tokens, planes),
-    st.builds(Subscribe, names, filters, names, st.lists(names).map(tuple), tokens, planes),
-    st.builds(Unsubscribe, names, tokens, planes),
+    st.builds(Advertise, names, names, st.integers(1, 2), filters, tokens),
+    st.builds(Unadvertise, names, tokens),
+    st.builds(Subscribe, names, filters, names, st.lists(names).map(tuple), tokens),
+    st.builds(Unsubscribe, names, tokens),
     st.builds(Settled, tokens),
     st.builds(SyncEnd, st.sampled_from(["advertisements", "subscriptions"])),
     st.builds(Congested, st.tuples(names, names), st.just((("p", 1),))),
     st.builds(Drained, st.tuples(names, names)),
-    st.builds(LockRequest, names, st.booleans(), st.floats(-1, 5), tokens),
-    st.builds(LockAnswer, tokens, st.booleans()),
-    st.builds(LockRelease, names),
     st.builds(MechanismMessage, names, st.binary(max_size=3)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
     guest_messages(names, tokens, filters, paths, batches()),

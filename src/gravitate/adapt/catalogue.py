@@ -15,7 +15,7 @@ import msgspec
 
 from gravitate.adapt.grape import Grape, GrapeSettings
 from gravitate.adapt.pop import Pop, PopSettings
-from gravitate.broker.mechanisms import Mechanism
+from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.errors import InputError
 
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from gravitate.adapt.damping import NO_PAST, Damping, DampingParameters, Past
-from gravitate.broker.mechanisms import Mechanism, Post
+from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.errors import InputError, PeerError
 from gravitate.model.decoding import UNREADABLE
 from gravitate.model.moves import (

@@ -30,7 +30,7 @@ import msgspec
 from gravitate.adapt.damping import DampingParameters
 from gravitate.adapt.movers import MoverSettings, PublisherMoved, PublisherMover
 from gravitate.adapt.tracer import Gathering, Gatherings, Trace
-from gravitate.broker.mechanisms import Post
+from gravitate.broker.mechanisms.mechanism import Post
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale

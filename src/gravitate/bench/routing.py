@@ -25,8 +25,8 @@ from typing import Final
 
 from gravitate.bench.records import Progress, Record, chosen, measured, silent
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import Send
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import Send
+from gravitate.broker.interface.inputs import (
     ClientConnected,
     ClientSubscribed,
     ClientUnsubscribed,
@@ -34,7 +34,7 @@ from gravitate.broker.inputs import (
     Input,
     LinkOpened,
 )
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Advertise,
     Data,
     Hello,
@@ -45,9 +45,9 @@ from gravitate.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from gravitate.broker.messages.parcels import FRAME_MESSAGES_MAX
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.parcels import FRAME_MESSAGES_MAX
-from gravitate.broker.routing.table import Neighbour
+from gravitate.broker.routing.content.table import Neighbour
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 from gravitate.model.topics import topic_filter
@@ -85,7 +85,7 @@ class Scene:
 
     def __init__(self, neighbour: Callable[[], Neighbour] = Neighbour) -> None:
         self.broker = Broker(HERE, 1, {THERE: True}, options=OPTIONS)
-        self.broker.router.planes[0].neighbours[THERE] = neighbour()  # type: ignore[attr-defined]
+        self.broker.router.table.neighbours[THERE] = neighbour()  # type: ignore[attr-defined]
         self.steps_ms: list[float] = []
         self._said = 0
         self._heard = 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gravitate.broker.effects import Effect
+from gravitate.broker.interface.effects import Effect
 from gravitate.broker.lives import Lives
-from gravitate.broker.mechanisms import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 
@@ -16,7 +15,7 @@ class Context:
     """`now` and `effects` belong to the `handle` call under way, the `step`."""
 
     __slots__ = (
-        "broker_id", "effects", "lives", "mechanisms", "now", "observers", "options", "step",
+        "broker_id", "effects", "lives", "now", "observers", "options", "step",
     )  # fmt: skip
 
     def __init__(
@@ -24,14 +23,12 @@ class Context:
         broker_id: str,
         options: BrokerOptions,
         observers: Sequence[Observer],
-        mechanisms: Sequence[Mechanism],
         lives: Lives,
     ) -> None:
         self.broker_id = broker_id
         self.options = options
         self.lives = lives
-        self.mechanisms = tuple(mechanisms)
-        self.observers = (*mechanisms, *observers)
+        self.observers = tuple(observers)
         self.now = 0.0
         self.step = 0
         self.effects: list[Effect] = []

@@ -110,9 +110,9 @@ class Batch(msgspec.Struct, eq=False, gc=False):
     """Events of one publisher in counter order, under one header that each hop may rewrite.
 
     `counters` ascends; it is a `range` while nothing was left out. All events of a batch have
-    the same quality of service. `plane` is the control-plane version it is routed by, `covered`
-    the primary path it has come along (the first broker first), `published_at` when the first
-    broker took it in, in seconds.
+    the same quality of service. `covered` is the primary path it has come along (the first broker
+    first), `published_at` when the first broker took it in, in seconds. One that floods follows
+    every link: nobody on its way may know any more who wants it.
     """
 
     publisher: str
@@ -121,13 +121,19 @@ class Batch(msgspec.Struct, eq=False, gc=False):
     bodies: Bodies
     qos: int = 0
     published_at: float = 0.0
-    plane: int = 0
+    flood: bool = False
     covered: tuple[str, ...] = ()
     trace_mark: int = 0
     tether: str | None = None
 
     def __len__(self) -> int:
         return len(self.counters)
+
+    @property
+    def stream(self) -> tuple[str, int]:
+        """What is ordered, and recognised when it comes again, together: all that one life of a
+        publisher publishes."""
+        return self.publisher, self.incarnation
 
     def size_bytes(self) -> int:
         """What its events weigh on a link."""
@@ -156,7 +162,7 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             self.bodies.select(indices),
             self.qos,
             self.published_at,
-            self.plane,
+            self.flood,
             self.covered,
             self.trace_mark,
             self.tether,
@@ -171,26 +177,15 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             self.bodies,
             self.qos,
             self.published_at,
-            self.plane,
+            self.flood,
             (*self.covered, broker),
             self.trace_mark,
             self.tether,
         )
 
-    def on_plane(self, plane: int) -> Batch:
-        """The same events, routed by another control-plane version."""
-        return Batch(
-            self.publisher,
-            self.incarnation,
-            self.counters,
-            self.bodies,
-            self.qos,
-            self.published_at,
-            plane,
-            self.covered,
-            self.trace_mark,
-            self.tether,
-        )
+    def flooding(self) -> Batch:
+        """The same events, to follow every link."""
+        return msgspec.structs.replace(self, flood=True)
 
     def hops_at(self, broker: str) -> int:
         """The links behind the events at `broker`, whether or not it has stepped them yet."""

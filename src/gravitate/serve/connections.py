@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from typing import Protocol, cast
 
-from gravitate.broker.messages import Frame, Hello, Refusal
+from gravitate.broker.messages.frames import Frame, Hello, Refusal
 from gravitate.errors import PeerError
 from gravitate.wire.peers import HELLO_BYTES_MAX, Buffer, FrameDecoder, encode
 

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gravitate.broker.link import LinkState
+from gravitate.broker.links.link import LinkState
 from gravitate.errors import InputError
 from gravitate.serve.descriptors import Doorkeeper, Kind
 from gravitate.serve.status import NodeStatus, Readiness

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     MOVED,
     TAKEN_OVER,
     Accept,
@@ -40,7 +40,7 @@ from gravitate.broker.effects import (
     SubscriptionSettled,
     Warn,
 )
-from gravitate.broker.inputs import Input, Persisted
+from gravitate.broker.interface.inputs import Input, Persisted
 from gravitate.model.events import Batch
 from gravitate.serve.failures import Failures
 from gravitate.serve.links import PeerLinks

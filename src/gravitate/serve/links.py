@@ -18,8 +18,14 @@ from typing import Final
 
 import msgspec
 
-from gravitate.broker.inputs import FrameReceived, Input, LinkClosed, LinkHeard, LinkOpened
-from gravitate.broker.messages import (
+from gravitate.broker.interface.inputs import (
+    FrameReceived,
+    Input,
+    LinkClosed,
+    LinkHeard,
+    LinkOpened,
+)
+from gravitate.broker.messages.frames import (
     PROTOCOL_VERSION,
     UNKNOWN_BROKER,
     WRONG_BROKER,

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from gravitate.broker.inputs import Input, MoveRequested
+from gravitate.broker.interface.inputs import Input, MoveRequested
 from gravitate.config.network import Network
 from gravitate.errors import InputError
 from gravitate.model.decoding import decode_json

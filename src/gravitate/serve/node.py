@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
-from gravitate.broker.effects import (
+from gravitate.broker.interface.effects import (
     TAKEN_OVER,
 )
-from gravitate.broker.inputs import FrameReceived, Input, StopRequested, TimerFired
-from gravitate.broker.link import Link, LinkState, Role
-from gravitate.broker.mechanisms import Mechanism
-from gravitate.broker.messages import Data
+from gravitate.broker.interface.inputs import FrameReceived, Input, StopRequested, TimerFired
+from gravitate.broker.links.link import Link, LinkState, Role
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.messages.frames import Data
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.moves import ClientMove, ReassignSubscriber

@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
 from gravitate.model.events import Batch, Event
 from gravitate.model.filters import Filter
 from gravitate.simulate.world import World

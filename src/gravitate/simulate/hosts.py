@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
 from gravitate.broker.observers import Observer
 from gravitate.simulate.lines import Pipe
 

@@ -10,7 +10,7 @@ the line's latency; a pipe that was closed never opens again.
 
 from __future__ import annotations
 
-from gravitate.broker.messages import Frame
+from gravitate.broker.messages.frames import Frame
 from gravitate.simulate.models import frame_bytes
 from gravitate.wire.peers import FrameDecoder, encode
 

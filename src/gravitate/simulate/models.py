@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gravitate.broker.inputs import ClientPublished, FrameReceived, Input
-from gravitate.broker.messages import Carrying, Data, Frame
+from gravitate.broker.interface.inputs import ClientPublished, FrameReceived, Input
+from gravitate.broker.messages.frames import Carrying, Data, Frame
 from gravitate.config.script import ServiceTimes
 
 FRAME_BYTES = 24

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from gravitate.broker.core import Broker
-from gravitate.broker.sessions import Session
+from gravitate.broker.sessions.session import Session
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.overlay.tree import path
 from gravitate.simulate import random_clients as draw

@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from gravitate.broker.reassignment import LEASE_S
+from gravitate.broker.moves.reassignment import LEASE_S
 from gravitate.model.events import Event
 from gravitate.overlay.tree import neighbours
 from gravitate.simulate import random_clients as draw

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
-from gravitate.broker.messages import Data, Frame
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
+from gravitate.broker.messages.frames import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.distances import distance_ms, ways_ms
 from gravitate.config.network import Network

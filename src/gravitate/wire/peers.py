@@ -28,17 +28,7 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
-from gravitate.broker.guest_messages import (
-    Deliveries,
-    Entrusted,
-    GuestAnswer,
-    GuestCut,
-    GuestWants,
-    Reminder,
-    TakeGuest,
-    Wanted,
-)
-from gravitate.broker.messages import (
+from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
     Control,
@@ -55,6 +45,16 @@ from gravitate.broker.messages import (
     Subscribe,
     TetherAdvertise,
     TetherAttach,
+)
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    Entrusted,
+    GuestAnswer,
+    GuestCut,
+    GuestWants,
+    Reminder,
+    TakeGuest,
+    Wanted,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import taken
@@ -100,7 +100,7 @@ class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
     counters: list[_Positive]
     qos: _Quality
     published_at: float
-    plane: _Natural
+    flood: bool
     covered: tuple[str, ...]
     trace_mark: _Natural
     tether: str | None
@@ -237,7 +237,7 @@ def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:
         [] if gapless else list(counters),
         batch.qos,
         batch.published_at,
-        batch.plane,
+        batch.flood,
         batch.covered,
         batch.trace_mark,
         batch.tether,
@@ -398,7 +398,7 @@ def _batch_of(header: _BatchHeader, bodies: _BodyReader) -> Batch:
         bodies.take(count, header.form),
         header.qos,
         header.published_at,
-        header.plane,
+        header.flood,
         header.covered,
         header.trace_mark,
         header.tether,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from gravitate.broker.inputs import Input
+from gravitate.broker.interface.inputs import Input
 from gravitate.serve.mqtt import DoorOptions, MqttDoor, serve_mqtt
 from gravitate.serve.mqtt.connection import Connection
 from gravitate.serve.node import Node

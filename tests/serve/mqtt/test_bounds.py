@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.serve.mqtt.talk import Raw, on_loop, recording, serving, where
 
-from gravitate.broker.inputs import ClientPublished
+from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.config.listeners import MqttSpec
 from gravitate.config.network import BrokerSpec, Network
 from gravitate.serve.mqtt import DoorOptions, MqttDoor

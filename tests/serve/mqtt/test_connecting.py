@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.serve.mqtt.talk import Raw, on_loop, recording, serving
 
-from gravitate.broker.effects import OVERLOADED, STOPPING
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import OVERLOADED, STOPPING
+from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
     ClientDisconnected,

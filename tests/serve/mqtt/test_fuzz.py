@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.serve.mqtt.talk import Recorder
 from tests.wire.mqtt.strategies import packets, plain_publishes, versions
 
-from gravitate.broker.inputs import ClientConnected, ClientDisconnected, ClientPublished
+from gravitate.broker.interface.inputs import ClientConnected, ClientDisconnected, ClientPublished
 from gravitate.serve.mqtt.connection import Connection
 from gravitate.serve.mqtt.options import DoorOptions
 from gravitate.wire.mqtt import packets as p

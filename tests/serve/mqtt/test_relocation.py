@@ -10,7 +10,7 @@ import pytest
 from tests.client.moving import address_of, audience, door_of, live, relocated
 from tests.serve.mqtt.talk import Raw, on_loop, recording
 
-from gravitate.broker.inputs import BrokersPinged, ClientConnected, ClientPaused
+from gravitate.broker.interface.inputs import BrokersPinged, ClientConnected, ClientPaused
 from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codes import ReasonCode

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import pytest
 from tests.serve.mqtt.talk import Raw, Recorder, on_loop, recording, serving, where
 
-from gravitate.broker.effects import STOPPING
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import STOPPING
+from gravitate.broker.interface.inputs import (
     ClientDisconnected,
     ClientPublished,
     ClientSubscribed,

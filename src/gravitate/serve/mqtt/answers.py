@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gravitate.broker.effects import NOT_HERE, OVERLOADED, STOPPING, TAKEN_OVER
+from gravitate.broker.interface.effects import NOT_HERE, OVERLOADED, STOPPING, TAKEN_OVER
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.encoder import encode
 from gravitate.wire.mqtt.packets import Connack, Disconnect, Suback

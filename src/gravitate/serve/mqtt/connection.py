@@ -20,8 +20,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
-from gravitate.broker.effects import STOPPING
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.effects import STOPPING
+from gravitate.broker.interface.inputs import (
     ClientCongested,
     ClientConnected,
     ClientDisconnected,

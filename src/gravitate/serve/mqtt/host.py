@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gravitate.broker.inputs import Input
+from gravitate.broker.interface.inputs import Input
 
 if TYPE_CHECKING:
     from gravitate.serve.mqtt.connection import Connection

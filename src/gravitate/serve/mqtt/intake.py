@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from gravitate.broker.inputs import ClientAcknowledged, ClientPublished
+from gravitate.broker.interface.inputs import ClientAcknowledged, ClientPublished
 from gravitate.errors import MqttError
 from gravitate.serve.mqtt.answers import explained
 from gravitate.serve.mqtt.desk import Desk

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gravitate.broker.inputs import (
+from gravitate.broker.interface.inputs import (
     BrokersPinged,
     ClientAdvertised,
     ClientArrived,

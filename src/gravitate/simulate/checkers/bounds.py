@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gravitate.broker.core import Broker
-from gravitate.broker.link import LinkState
+from gravitate.broker.links.link import LinkState
 from gravitate.broker.lives import LIFE_BYTES
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.sessions import SWEEP_BYTES_MIN, Session
+from gravitate.broker.sessions.session import SWEEP_BYTES_MIN, Session
 from gravitate.simulate.world import World
 
 EVENT_BYTES_MAX = 1000

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import pairwise
 
 from gravitate.broker.core import Broker
-from gravitate.broker.inputs import Input, TimerFired
-from gravitate.broker.link import LinkState
+from gravitate.broker.interface.inputs import Input, TimerFired
+from gravitate.broker.links.link import LinkState
 from gravitate.broker.observers import Observer
 from gravitate.overlay.tree import path
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
@@ -90,7 +90,7 @@ class LossWatcher(Observer, StepWatcher):
 
     def _excuse(self, broker: str, root: object) -> None:
         for batch, holding in held(root, partial(self._is_behind, broker)):
-            publisher = (batch.publisher, batch.incarnation)
+            publisher = batch.stream
             for counter in batch.counters:
                 self._deliveries.excuse(publisher, counter, holding)
                 self._entries.excuse(publisher, counter)

@@ -25,8 +25,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 
-from gravitate.broker import effects as e
-from gravitate.broker import inputs as i
+from gravitate.broker.interface import effects as e
+from gravitate.broker.interface import inputs as i
 from gravitate.broker.observers import Observer
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -270,7 +270,7 @@ class DeliveryChecker(Observer, StepWatcher):
     # Events
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
-        publisher = (batch.publisher, batch.incarnation)
+        publisher = batch.stream
         entered = self._entered.get(publisher, 0)
         counters = batch.counters
         if counters[0] <= entered:
@@ -303,7 +303,7 @@ class DeliveryChecker(Observer, StepWatcher):
                     }
 
     def _delivered(self, broker: str, session: str, batch: Batch, now: float) -> None:
-        publisher = (batch.publisher, batch.incarnation)
+        publisher = batch.stream
         life = self._at((broker, session))
         if life is None:
             self._violations.add(
@@ -359,13 +359,13 @@ class DeliveryChecker(Observer, StepWatcher):
     def _did_match(self, life: _Life, batch: Batch, index: int) -> bool:
         """Whether a subscription called for the event that has ended since it entered."""
         (attributes,) = batch.bodies.select((index,)).every_attribute()
-        firsts, ticks = self._entered_ticks.get((batch.publisher, batch.incarnation), ([], []))
+        firsts, ticks = self._entered_ticks.get(batch.stream, ([], []))
         which = bisect_right(firsts, batch.counters[index]) - 1
         entered = ticks[which] if which >= 0 else 0
         return any(ended >= entered and matches(filter, attributes) for filter, ended in life.ended)
 
     def _check_called_for(self, life: _Life, batch: Batch, index: int, now: float) -> None:
-        own = self._is_own(life, (batch.publisher, batch.incarnation))
+        own = self._is_own(life, batch.stream)
         wanted = self._matching(life, batch, index) or self._did_match(life, batch, index)
         if own or not wanted:
             self._violations.add(

@@ -40,7 +40,7 @@ class EntryChecker(Observer):
         self._excused.setdefault(publisher, set()).add(counter)
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
-        entered = self._entered.setdefault((batch.publisher, batch.incarnation), set())
+        entered = self._entered.setdefault(batch.stream, set())
         entered.update(batch.counters)
 
     def missing(self) -> Iterator[str]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
-from gravitate.broker.link import Link, Role
-from gravitate.broker.sessions import Session
+from gravitate.broker.links.link import Link, Role
+from gravitate.broker.sessions.session import Session
 from gravitate.model.events import Batch
 from gravitate.simulate.checkers.walking import CONTAINERS, OWN, attributes
 

@@ -17,16 +17,18 @@ from gravitate.simulate.world import World
 MAY_STAY: Final[Mapping[str, str]] = {
     "Broker.mechanisms": "what is switched on",
     "Context.effects": "those of the last step, which the driver has",
-    "Context.mechanisms": "what is switched on",
     "Context.observers": "who watches",
-    "Posts.protocols": "what can be carried out",
+    "Parts.mechanisms": "what is switched on",
+    "Broker._handlers": "what takes each kind of input",
+    "Incoming._on_any_link": "what takes each kind of message",
+    "Incoming._along_tree": "what takes each kind of message",
+    "Incoming._unheard": "neighbours that were never there",
     "Posts.move_watchers": "who watches",
     "Posts._mechanisms": "what is switched on",
     "Pings._mechanisms": "what is switched on",
     "TetherLinks._others": "brokers of the network",
     "LinkTable._links": "neighbours",
     "Link.roles": "what a link is for",
-    "ContentRouter.planes": "the table, whatever is in it",
     "RoutingTable.neighbours": "neighbours",
     "Synchronisation._progress": "neighbours",
     "Settlement._waiting": "neighbours, none of whom has anything to answer",
@@ -43,6 +45,8 @@ MAY_STAY: Final[Mapping[str, str]] = {
 }
 """By class and attribute. What is in one of these is walked in turn."""
 
+_NESTED: Final = ("Destinations._plans",)
+"""Those of them whose own containers may stay too."""
 _TIMERS_STAY: Final = ("link:beat:", "link:grace:")
 """Links are watched for as long as they are."""
 
@@ -74,11 +78,12 @@ def held(root: object) -> Iterator[str]:
             continue
         for name, value in attributes(one):
             place = f"{type(one).__name__}.{name}"
-            if isinstance(value, CONTAINERS) and value and place not in MAY_STAY:
+            is_record = hasattr(value, "_fields")  # what can be asked of whom, by name
+            if isinstance(value, CONTAINERS) and value and not is_record and place not in MAY_STAY:
                 yield f"{place}: {len(value)}, for instance {_example(value)}"
             else:
                 below.append(value)
-                if isinstance(value, dict) and place in MAY_STAY:
+                if isinstance(value, dict) and place in MAY_STAY and place not in _NESTED:
                     yield from _within(place, value)
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gravitate.broker.core import Broker
-from gravitate.broker.link import Role
-from gravitate.broker.subscriber_tether import State as SubscriberState
-from gravitate.broker.tether import State
+from gravitate.broker.links.link import Role
+from gravitate.broker.moves.tether.publisher import State
+from gravitate.broker.moves.tether.subscriber import State as SubscriberState
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
 

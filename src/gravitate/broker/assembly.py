@@ -1,0 +1,345 @@
+"""Builds the parts of a broker and gives each its ports; nothing else.
+
+A part is given what it stands on, and *ports* for what it asks or tells of others. Where those are
+built later, a port looks them up when it is used. A port that was forgotten is an error when the
+broker is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.congestion import CongestionView
+from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.handovers import Handovers
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.forwarding.strategy import FORWARDERS
+from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.lives import Life, Lives
+from gravitate.broker.mechanisms.host import PostPorts, Posts
+from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.mechanisms.pings import Pings
+from gravitate.broker.messages.frames import Message, Publications, ToTether
+from gravitate.broker.moves.path import MovePaths
+from gravitate.broker.moves.reassignment import Reassignments
+from gravitate.broker.moves.relocation import Relocations
+from gravitate.broker.moves.staging import GuestPorts
+from gravitate.broker.moves.subscribers import SubscriberMoves
+from gravitate.broker.moves.tether.deposits import Deposits
+from gravitate.broker.moves.tether.publisher_origin import Tethers
+from gravitate.broker.moves.tether.publisher_remote import (
+    Tethered,
+    TetheredPublisherPorts,
+    TetheredPublishers,
+)
+from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
+from gravitate.broker.moves.tether.subscriber_remote import (
+    TetheredSubscriberPorts,
+    TetheredSubscribers,
+)
+from gravitate.broker.observers import Observer
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.routing.router import ROUTERS
+from gravitate.broker.sessions.chores import Chores
+from gravitate.broker.sessions.clients import ClientPorts, Clients
+from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
+from gravitate.broker.sessions.session import Publisher
+from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
+from gravitate.model.events import Batch
+from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
+
+
+class LinkEvents(NamedTuple):
+    """Who is told what happens on links, see `LinkTable`."""
+
+    message: Callable[[str, Message], None]
+    changed: Callable[[str, str], None]
+    keep: Callable[[str, Publications], Publications]
+    received: Callable[[str, Message], None]
+    taken: Callable[[str, Message], None]
+
+
+class Parts:
+    """What a broker is made of."""
+
+    def __init__(
+        self,
+        broker_id: str,
+        incarnation: int,
+        links: Mapping[str, bool],
+        options: BrokerOptions,
+        mechanisms: Sequence[Mechanism],
+        observers: Sequence[Observer],
+        routing: str,
+        forwarding: str,
+        others: Collection[str] | None,
+        link_events: LinkEvents,
+    ) -> None:
+        self.broker_id = broker_id
+        self.mechanisms = tuple(mechanisms)
+        self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
+        self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
+        self._build_ways(incarnation, links, routing, forwarding, others, link_events)
+        self._build_sessions()
+        self._build_moves()
+        self._build_hosts()
+
+    def _build_ways(
+        self,
+        incarnation: int,
+        links: Mapping[str, bool],
+        routing: str,
+        forwarding: str,
+        others: Collection[str] | None,
+        events: LinkEvents,
+    ) -> None:
+        """Links, routing and forwarding."""
+        context = self.context
+        self.links = LinkTable(
+            self.broker_id,
+            incarnation,
+            links.items(),
+            context.options,
+            context.emit,
+            events.message,
+            events.changed,
+            lambda: self.dispatch.flush(),
+            events.keep,
+            events.received,
+            events.taken,
+        )
+        self.destinations = Destinations(FORWARDERS[forwarding]())
+        self.router = ROUTERS[routing](
+            self.broker_id,
+            links,
+            lambda peer, message: self.dispatch.send_control(peer, message),
+            self.destinations.anchor,
+            lambda advertisement: self.publishers.departed(advertisement),
+            lambda *moved: self.subscribers.guests.publisher_moved(*moved),
+            lambda *life: self.lives.ended(life, context.now),
+        )
+        self.dispatch = Dispatch(context, self.router, self.destinations, self.links)
+        self.handovers = Handovers(self.dispatch, self.links)
+        self.congestion = CongestionView(
+            context,
+            self.links,
+            self.router,
+            self.dispatch.send_control,
+            lambda life: bool(self._publishers_of(life)),
+            self._update_reading,
+        )
+        self.tether_links = TetherLinks(context, self.links, self._is_link_needed, others)
+
+    def _build_sessions(self) -> None:
+        context = self.context
+        self.chores = Chores(context)
+        self.publishers = Publishers(
+            context,
+            self.router,
+            self.dispatch,
+            self.handovers,
+            self.chores,
+            PublisherPorts(
+                mark=self._mark,
+                is_congested=self.congestion.is_held,
+                on_gone=self._publisher_gone,
+                on_departure=lambda id, gone: self.relocations.on_departure(id, gone),
+                on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
+                on_taken_over=self._taken_over,
+                on_left=self._left,
+                on_ended=lambda publisher: self.tethered.ended(publisher),
+                take=lambda input: self.clients.published(input),
+            ),
+        )
+        self.subscriptions = Subscriptions(
+            context,
+            self.router,
+            self.destinations,
+            self.chores,
+            SubscriptionPorts(
+                on_changed=lambda session: self.reassignments.on_changed(session),
+                on_settled=lambda session: self.subscribers.guests.on_settled(session),
+                on_partly_settled=lambda session, name: self.subscribers.guests.on_partly_settled(
+                    session, name
+                ),
+            ),
+        )
+
+    def _build_moves(self) -> None:
+        context = self.context
+        self.tethered = TetheredPublishers(
+            context,
+            self.router,
+            self.publishers,
+            self.links,
+            self._tell_tether,
+            TetheredPublisherPorts(
+                on_paused=lambda publisher: self.relocations.on_paused(publisher),
+                on_closed=lambda publisher: self.relocations.on_closed(publisher),
+            ),
+        )
+        self.tethers = Tethers(
+            context,
+            self.router,
+            self.dispatch,
+            self.publishers,
+            self.tethered,
+            self.tether_links,
+            lambda id, reason: self.clients.close(id, reason),
+        )
+        self.paths = MovePaths(
+            context,
+            self.links,
+            self.tether_links,
+            self.dispatch.send_control,
+            lambda move: self.subscribers.guests.ended(move),
+        )
+        tethered_subscribers = self._tethered_subscribers()
+        self.subscriber_tethers = SubscriberTethers(
+            context,
+            self.dispatch,
+            self.subscriptions,
+            tethered_subscribers,
+            self.tether_links,
+            lambda id, reason: self.clients.close(id, reason),
+        )
+        self.clients = Clients(
+            context,
+            self.subscriptions,
+            self.dispatch,
+            self.publishers,
+            self.tethers,
+            self.subscriber_tethers,
+            ClientPorts(
+                on_closed=lambda publisher: self.relocations.on_closed(publisher),
+                on_ended=lambda session: self.subscribers.session_ended(session),
+                on_drained=lambda session: self.reassignments.on_drained(session),
+                continued=lambda input: self.reassignments.continued(input),
+                on_arrived=lambda session: self.reassignments.on_arrived(session),
+            ),
+        )
+        self.relocations = Relocations(
+            context,
+            self.clients,
+            self.publishers,
+            self.tethers,
+            self.tethered,
+            self.paths,
+            lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
+            lambda move, step: self.posts.entered(move, step),
+            lambda client: self.reassignments.is_moving(client),
+        )
+        self.reassignments = Reassignments(
+            context,
+            self.clients,
+            self.dispatch,
+            self.subscriptions,
+            self.subscriber_tethers,
+            tethered_subscribers,
+            self.paths,
+            lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
+            lambda move, step: self.posts.entered(move, step),
+            self.relocations.is_moving,
+        )
+        self.subscribers = SubscriberMoves(
+            self.dispatch,
+            self.clients,
+            self.subscriber_tethers,
+            tethered_subscribers,
+            self.reassignments,
+        )
+        self.deposits = Deposits(
+            context.options.deposits_bytes_max,
+            self.links,
+            self.dispatch.send_control,
+            tethered_subscribers.entrusted,
+        )
+
+    def _tethered_subscribers(self) -> TetheredSubscribers:
+        return TetheredSubscribers(
+            self.context,
+            self.dispatch,
+            self.subscriptions,
+            self.paths,
+            self.links,
+            TetheredSubscriberPorts(
+                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
+                on_served=lambda entrusted: self.deposits.tell(entrusted),
+                tell_here=lambda peer, message: self.subscriber_tethers.handle(peer, message),
+                on_paused=lambda session: self.reassignments.on_paused(session),
+                on_back=lambda session: self.reassignments.on_back(session),
+                on_closed=lambda session: self.reassignments.closed(session),
+                on_drained=lambda session: self.reassignments.on_drained(session),
+                on_left=self.tether_links.review,
+            ),
+            GuestPorts(
+                on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
+                on_answer=lambda answer: self.reassignments.on_answer(answer),
+                on_finished=lambda guest: self.subscriber_tethers.on_finished(guest),
+                on_lost=lambda guest: self.subscriber_tethers.on_lost(guest),
+            ),
+        )
+
+    def _build_hosts(self) -> None:
+        """Where mechanisms stand."""
+        self.pings = Pings(self.context, self.clients, self.mechanisms)
+        self.posts = Posts(
+            self.context,
+            self.mechanisms,
+            self.links,
+            self.dispatch.send_control,
+            PostPorts(
+                protocols={
+                    RelocatePublisher: self.relocations.propose,
+                    ReassignSubscriber: self.reassignments.propose,
+                },
+                may_move=self.relocations.may_move,
+                ping=self.pings.ask,
+            ),
+        )
+
+    # What concerns several parts -----------------------------------------------------------
+
+    def _is_link_needed(self, peer: str) -> bool:
+        return (
+            peer in self.tethers.peers()
+            or peer in self.tethered.origins()
+            or self.subscribers.needs_link(peer)
+        )
+
+    def _tell_tether(self, origin: str, message: ToTether) -> None:
+        """Whoever is no longer there to be told has forgotten its tether."""
+        if origin == self.broker_id:
+            self.tethers.handle(origin, message)
+        elif origin in self.links:
+            self.dispatch.send_control(origin, message)
+
+    def _mark(self, batch: Batch) -> int:
+        """What mechanisms write on a batch that is published here."""
+        marks = (one.mark(batch, self.context.now) for one in self.mechanisms)
+        return next(filter(None, marks), 0)
+
+    def _publishers_of(self, life: Life) -> list[Publisher]:
+        """Those of a life that are here: the client's session, and what is attached for it."""
+        session = self.clients.sessions.get(life[0])
+        connected = [session] if session is not None and session.life == life else []
+        return [*connected, *self.tethered.of(life)]
+
+    def _update_reading(self, life: Life) -> None:
+        for publisher in self._publishers_of(life):
+            self.publishers.update_reading(publisher)
+
+    def _publisher_gone(self, life: Life) -> None:
+        if not self._publishers_of(life):
+            self.congestion.left(life)
+
+    def _left(self, publisher: Publisher) -> None:
+        if isinstance(publisher, Tethered):
+            self.tether_links.review(publisher.origin)
+
+    def _taken_over(self, publisher: Publisher) -> None:
+        self.clients.taken_over(publisher)
+        self.tethered.taken_over(publisher)

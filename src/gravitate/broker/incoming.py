@@ -1,0 +1,122 @@
+"""What other brokers say: each message to the part that it concerns, if it may come on its link.
+
+What goes along the tree comes from neighbours alone; what is said about clients that are connected
+elsewhere may come on any link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, get_args
+
+from gravitate.broker.assembly import Parts
+from gravitate.broker.messages.frames import (
+    Advertise,
+    Congested,
+    Drained,
+    EndMove,
+    FromTether,
+    MechanismMessage,
+    Message,
+    MoveAnswer,
+    PrepareMove,
+    Publications,
+    Settled,
+    Subscribe,
+    SyncEnd,
+    ToTether,
+    Unadvertise,
+    Unsubscribe,
+)
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    Entrusted,
+    FromOrigin,
+    GuestAnswer,
+    GuestCut,
+    Reminder,
+    TakeGuest,
+    ToOrigin,
+)
+from gravitate.errors import PeerError
+
+Handler = Callable[[str, Any], None]
+
+
+class Incoming:
+    """Takes the messages of all links, once and in order."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._unheard = set(parts.links.neighbours())
+        """Neighbours that have not said what they know since the start."""
+        subscribers = parts.subscribers
+        self._on_any_link: dict[type, Handler] = {
+            Publications: self._publications,
+            **_all(get_args(FromTether), parts.tethered.handle),
+            **_all(get_args(ToTether), parts.tethers.handle),
+            **_all((Deliveries, *get_args(FromOrigin), *get_args(ToOrigin)), subscribers.handle),
+        }
+        self._along_tree: dict[type, Handler] = {
+            Subscribe: self._subscribe,
+            **_all((Unsubscribe, Settled), parts.router.handle),
+            **_all((Advertise, Unadvertise, SyncEnd), self._advertised),
+            Congested: parts.congestion.on_congested,
+            Drained: parts.congestion.on_drained,
+            MechanismMessage: parts.posts.handle,
+            **_all((PrepareMove, MoveAnswer, EndMove), parts.paths.handle),
+            **_all((TakeGuest, GuestCut, GuestAnswer), subscribers.handle_along_path),
+            Entrusted: parts.deposits.heard,
+            Reminder: lambda peer, message: subscribers.tethered.remind(message),
+        }
+
+    def on_message(self, peer: str, message: Message) -> None:
+        """`PeerError` when it cannot be meant."""
+        handler = self._on_any_link.get(type(message))
+        if handler is None:
+            if not self._parts.links.is_neighbour(peer):
+                raise PeerError("no-neighbour", f"{type(message).__name__} on a tether")
+            handler = self._along_tree[type(message)]
+        handler(peer, message)
+
+    def _publications(self, peer: str, message: Publications) -> None:
+        parts = self._parts
+        for batch in message.batches:
+            if batch.tether is not None:
+                parts.tethered.publish(peer, batch)
+                continue
+            if not parts.links.is_neighbour(peer):
+                raise PeerError("no-neighbour", "publications that were not handed over")
+            if batch.flood:
+                parts.lives.heard(batch.stream, parts.context.now)
+            parts.dispatch.route(batch, peer)
+
+    def _subscribe(self, peer: str, message: Subscribe) -> None:
+        if not self._parts.links.is_neighbour(message.anchor):
+            raise PeerError("unknown-anchor", f"subscription anchored at {message.anchor!r}")
+        self._parts.router.handle(peer, message)
+
+    def _advertised(self, peer: str, message: Advertise | Unadvertise | SyncEnd) -> None:
+        """What tethers wait for, too."""
+        self._parts.router.handle(peer, message)
+        if isinstance(message, Advertise):
+            self._parts.tethers.heard(message)
+        else:
+            self._parts.tethers.advertisements_ended()
+        if isinstance(message, SyncEnd):
+            self._unheard.discard(peer)
+            if not self._unheard:
+                self.forget_recent()
+
+    def has_heard_all(self) -> bool:
+        """Whether every neighbour has said what it knows, since the start."""
+        return not self._unheard
+
+    def forget_recent(self) -> None:
+        """Nobody will remind this broker of anything any more."""
+        self._parts.subscribers.tethered.look_back()
+        self._parts.dispatch.recent = None
+
+
+def _all(types: Iterable[type], handler: Handler) -> dict[type, Handler]:
+    return dict.fromkeys(types, handler)

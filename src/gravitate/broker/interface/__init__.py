@@ -1,0 +1,1 @@
+"""What goes into a broker and what comes out of it."""

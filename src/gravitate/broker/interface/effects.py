@@ -1,0 +1,166 @@
+"""What a broker wants done. A driver carries effects out in the order given."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gravitate.broker.messages.frames import Frame
+from gravitate.model.events import Batch
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Write `frame` to a connection that is open."""
+
+    peer: str
+    connection: int
+    frame: Frame
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Hand `batch` to the client of `session` at `qos`.
+
+    At QoS 1 the events are numbered from `sequence` (from 1 per session, consecutive) and stay
+    with the session until `ClientAcknowledged`; at QoS 0 `sequence` is 0."""
+
+    session: str
+    batch: Batch
+    qos: int
+    sequence: int
+
+
+class Accept(msgspec.Struct, frozen=True, gc=False):
+    """The next `count` publications at QoS 1 of this session, in order, are accepted."""
+
+    session: str
+    count: int
+
+
+class SubscriptionSettled(msgspec.Struct, frozen=True):
+    """From now on every matching publication reaches the client."""
+
+    session: str
+    name: str
+
+
+class AdvertisementSettled(msgspec.Struct, frozen=True):
+    """Every subscription that the client's own advertisement `name` concerns is known here."""
+
+    session: str
+    name: str
+
+
+class HoldReading(msgspec.Struct, frozen=True):
+    """Stop (or go on) reading from the client: the network cannot take more for now."""
+
+    session: str
+    hold: bool
+
+
+class Redirect(msgspec.Struct, frozen=True):
+    """Tell the client that it is expected at broker `target`: it asks for nothing more here and
+    answers `ClientPaused`. When `target` is this broker, it is to stay and go on."""
+
+    session: str
+    target: str
+
+
+class PingBrokers(msgspec.Struct, frozen=True):
+    """Let the client measure its round trips to `brokers`, and answer `BrokersPinged(token)`.
+    Only clients that follow are asked."""
+
+    session: str
+    brokers: tuple[str, ...]
+    token: int
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A client that counts is attached here: what it has published elsewhere is ahead of what it
+    publishes here, and looked at from now on; what it has received elsewhere is known."""
+
+    session: str
+
+
+class CloseSession(msgspec.Struct, frozen=True):
+    """End the session; `reason` is one of the names below, `target` the broker to go to if it
+    was told to move."""
+
+    session: str
+    reason: str
+    target: str = ""
+
+
+ToPublisher = Attached | AdvertisementSettled | HoldReading | Redirect | CloseSession
+"""What a client is told as a publisher."""
+
+ToClient = ToPublisher | SubscriptionSettled
+"""What a client is told in either role."""
+
+TAKEN_OVER = "taken-over"
+OVERLOADED = "overloaded"
+STOPPING = "stopping"
+UNHEARD = "unheard"
+"""Its broker stops, and what it has advertised there may not have been heard of everywhere."""
+MOVED = "moved"
+NOT_HERE = "not-here"
+"""Its session was not handed over to this broker: the client is expected where it was."""
+ENDED = "ended"
+"""As asked for, and known everywhere."""
+
+
+class OpenLink(msgspec.Struct, frozen=True):
+    """Try once to connect to `peer`; answer with `LinkOpened` or `LinkClosed`."""
+
+    peer: str
+
+
+class CloseLink(msgspec.Struct, frozen=True):
+    peer: str
+    connection: int
+    reason: str
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """`TimerFired(key)` at time `at` (seconds); a timer of the same key is replaced."""
+
+    key: str
+    at: float
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Bring the batch to stable storage, then answer `Persisted(token)`."""
+
+    token: int
+    batch: Batch
+
+
+class Warn(msgspec.Struct, frozen=True):
+    """Something an operator should read once."""
+
+    origin: str
+    text: str
+    is_error: bool = False
+    """It will not get better by itself."""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The stop that was asked for is complete; the broker takes no more inputs."""
+
+
+Effect = (
+    Send
+    | Deliver
+    | Accept
+    | SubscriptionSettled
+    | AdvertisementSettled
+    | HoldReading
+    | Redirect
+    | PingBrokers
+    | Attached
+    | CloseSession
+    | OpenLink
+    | CloseLink
+    | SetTimer
+    | Persist
+    | Warn
+    | Stopped
+)

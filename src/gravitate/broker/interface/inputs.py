@@ -1,0 +1,202 @@
+"""What a broker is told. A driver collects inputs and hands them over as a batch.
+
+Sessions are named by the client's id. A connection is a number that the driver chose and never
+uses again; a link outlives its connections.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from gravitate.broker.messages.frames import Frame
+from gravitate.model.events import Bodies
+from gravitate.model.filters import Filter
+from gravitate.model.moves import Move
+
+
+class Continues(str, enum.Enum):
+    """Which session a client goes on with that was told to move."""
+
+    NOTHING = ""
+    """A new one."""
+    MOVED = "moved"
+    """The one that was handed over to this broker."""
+    BACK = "back"
+    """The one it had here, if it is still known."""
+
+
+class ClientConnected(msgspec.Struct, frozen=True):
+    """A client opened a session; one of the same id that is still open is taken over.
+
+    `incarnation` must grow with every connect of the client. A client that counts its own
+    publications (`counts=True`) keeps its incarnation over reconnects, so that what it sends
+    again is recognised. `window` is how many unacknowledged deliveries it takes."""
+
+    session: str
+    incarnation: int
+    window: int = 65535
+    counts: bool = False
+    attachment: int = 0
+    """Of a client that counts: its how many-th connection within this incarnation. A greater one
+    takes the publisher along from wherever it was."""
+    follows: bool = False
+    """Whether the client connects elsewhere when it is told to."""
+    continues: Continues = Continues.NOTHING
+    """What it has come for, having received nothing since its session was closed for a move."""
+
+
+class ClientDisconnected(msgspec.Struct, frozen=True):
+    """The session ended; its subscriptions and advertisements go with it."""
+
+    session: str
+
+
+class ClientSubscribed(msgspec.Struct, frozen=True):
+    """The client wants events matching `filter`; a subscription of the same name is replaced."""
+
+    session: str
+    name: str
+    filter: Filter
+    qos: int = 0
+    no_local: bool = False
+
+
+class ClientUnsubscribed(msgspec.Struct, frozen=True):
+    session: str
+    name: str
+
+
+class ClientAdvertised(msgspec.Struct, frozen=True):
+    """The client says what it will publish; one of the same name is replaced."""
+
+    session: str
+    name: str
+    filter: Filter
+
+
+class ClientPaused(msgspec.Struct, frozen=True):
+    """The client has been told to move and asks for nothing more here."""
+
+    session: str
+
+
+class ClientArrived(msgspec.Struct, frozen=True):
+    """The client goes on with a session that it was handed over with, or came back to, and has
+    said all that it subscribes to. What was kept for it may be delivered."""
+
+    session: str
+
+
+class BrokersPinged(msgspec.Struct, frozen=True):
+    """The client has measured its round trips to the brokers that `PingBrokers` named, under the
+    same `token`; those that did not answer are missing."""
+
+    session: str
+    token: int
+    round_trips_s: dict[str, float]
+
+
+class ClientUnadvertised(msgspec.Struct, frozen=True):
+    session: str
+    name: str
+
+
+class ClientPublished(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive publications of one client, all of one quality of service.
+
+    `first_counter` is given by clients that count their own."""
+
+    session: str
+    bodies: Bodies
+    qos: int = 0
+    first_counter: int | None = None
+
+
+class ClientAcknowledged(msgspec.Struct, frozen=True, gc=False):
+    """The client has every delivery up to and including `sequence`."""
+
+    session: str
+    sequence: int
+
+
+class ClientCongested(msgspec.Struct, frozen=True):
+    """The client's connection takes no more (or takes again) for now."""
+
+    session: str
+    congested: bool
+
+
+class MoveRequested(msgspec.Struct, frozen=True):
+    """Somebody outside asks for a move; its end is observed as `on_move`."""
+
+    move: Move
+
+
+class LinkOpened(msgspec.Struct, frozen=True):
+    """A connection to `peer` exists; nothing has been said on it yet."""
+
+    peer: str
+    connection: int
+
+
+class LinkClosed(msgspec.Struct, frozen=True):
+    """The connection is gone, or could not be had (`connection=0`)."""
+
+    peer: str
+    connection: int
+
+
+class LinkHeard(msgspec.Struct, frozen=True):
+    """Something comes on the connection that is no whole frame yet: the peer is there. Told now
+    and then, not of every read."""
+
+    peer: str
+    connection: int
+
+
+class FrameReceived(msgspec.Struct, frozen=True):
+    peer: str
+    connection: int
+    frame: Frame
+
+
+class TimerFired(msgspec.Struct, frozen=True):
+    """The time asked for with `SetTimer` has come."""
+
+    key: str
+
+
+class Persisted(msgspec.Struct, frozen=True):
+    """What `Persist` asked for is on stable storage."""
+
+    token: int
+
+
+class StopRequested(msgspec.Struct, frozen=True):
+    """Stop in order: close sessions, take nothing new, empty the links, then say `Stopped`."""
+
+
+Input = (
+    ClientConnected
+    | ClientDisconnected
+    | ClientSubscribed
+    | ClientUnsubscribed
+    | ClientAdvertised
+    | ClientUnadvertised
+    | ClientPaused
+    | ClientArrived
+    | BrokersPinged
+    | ClientPublished
+    | ClientAcknowledged
+    | ClientCongested
+    | MoveRequested
+    | LinkOpened
+    | LinkClosed
+    | LinkHeard
+    | FrameReceived
+    | TimerFired
+    | Persisted
+    | StopRequested
+)

@@ -1,0 +1,1 @@
+"""Links to other brokers: what is queued, acknowledged and sent again."""

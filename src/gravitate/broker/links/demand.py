@@ -1,0 +1,135 @@
+"""Links for tethers: made when one is needed between brokers that need not be neighbours, ended
+when none is.
+
+Both ends know of a tether before it is made: the target was asked to expect it when the move was
+prepared. So both make the link, and one of them dials. Where the brokers are neighbours, their
+primary link serves. A link that nobody needs lingers a little, for what is still under way on it.
+A link that is down for a while is given up, and the clients that were elsewhere come home; if it is
+the primary one it stays, for there is no other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.links.link import Role
+from gravitate.broker.links.table import LinkTable
+
+LINGER_S: Final = 2.0
+"""How long a link stays that no tether needs."""
+DOWN_S_MAX: Final = 2.0
+"""How long a link may be down before its clients are taken home."""
+
+
+class TetherLinks:
+    """`needed` tells whether some tether of this broker's needs a link to a peer; `others` are the
+    brokers that a link can be made with, where that is known."""
+
+    def __init__(
+        self,
+        context: Context,
+        links: LinkTable,
+        needed: Callable[[str], bool],
+        others: Collection[str] | None = None,
+    ) -> None:
+        self._context = context
+        self._links = links
+        self._needed = needed
+        self._others = None if others is None else frozenset(others)
+        self._expected: dict[str, tuple[str, float]] = {}
+        """By move: the broker that will attach a client here, until when it may."""
+        self._down_at: dict[str, float] = {}
+        """Since when links have not been up."""
+
+    def is_up(self, peer: str) -> bool:
+        """Whether what is said to `peer` reaches it now; this broker always hears itself."""
+        return peer == self._context.broker_id or self._links.is_up(peer)
+
+    def exists(self, peer: str) -> bool:
+        return peer in self._links
+
+    def is_possible(self, peer: str) -> bool:
+        """Whether there is a link to `peer`, or one can be made."""
+        here = self._context.broker_id
+        return self._others is None or peer in self._others or peer in self._links or peer == here
+
+    def want(self, peer: str) -> None:
+        self._links.add(peer, Role.TETHER, self._context.now)
+
+    def expect(self, move: str, peer: str, for_s: float) -> None:
+        """Let `peer` attach the client here that `move` is about."""
+        if peer == self._context.broker_id:
+            return
+        self.want(peer)
+        self._expected[move] = (peer, self._context.now + for_s)
+        self.review(peer)
+
+    def expect_no_more(self, move: str) -> None:
+        """The move is over."""
+        if move in self._expected:
+            peer, _ = self._expected.pop(move)
+            self.review(peer)
+
+    def review(self, peer: str) -> None:
+        """A tether that went to `peer` may have been the last: look again when none is expected any
+        more, or else in a little while."""
+        if self._has_role(peer) and not self._needed(peer):
+            waits = self._expected_until(peer) or [self._context.now + LINGER_S]
+            self._context.emit(SetTimer(f"tether:idle:{peer}", max(waits)))
+
+    def idle(self, peer: str) -> None:
+        """It is time to look whether anybody still needs the link."""
+        if not self._has_role(peer):
+            return
+        if self.is_needed(peer):
+            self.review(peer)
+        else:
+            self._forget(peer)
+
+    def down(self, peer: str) -> None:
+        """The connection is gone; it may come back."""
+        now = self._context.now
+        if not self._has_role(peer):
+            return
+        if not self.is_needed(peer):
+            self._context.emit(SetTimer(f"tether:idle:{peer}", now))
+        elif peer not in self._down_at:
+            self._down_at[peer] = now
+            self._context.emit(SetTimer(f"tether:down:{peer}", now + DOWN_S_MAX))
+
+    def up(self, peer: str) -> None:
+        self._down_at.pop(peer, None)
+
+    def given_up(self, peer: str) -> bool:
+        """Whether a link has been down for too long. One that is for tethers alone is forgotten
+        then, with what is under way on it; whoever comes back starts anew."""
+        since = self._down_at.get(peer)
+        if since is None:
+            return False
+        if self._context.now < since + DOWN_S_MAX:
+            self._context.emit(SetTimer(f"tether:down:{peer}", since + DOWN_S_MAX))
+            return False
+        if self._links.is_neighbour(peer):
+            del self._down_at[peer]
+        else:
+            self._forget(peer)
+        return True
+
+    def _forget(self, peer: str) -> None:
+        self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
+        self._down_at.pop(peer, None)
+        self._links.release(peer, Role.TETHER)
+
+    def _has_role(self, peer: str) -> bool:
+        return peer in self._links and Role.TETHER in self._links[peer].roles
+
+    def is_needed(self, peer: str) -> bool:
+        """Whether a tether needs a link to `peer`, or one is expected."""
+        return self._needed(peer) or bool(self._expected_until(peer))
+
+    def _expected_until(self, peer: str) -> list[float]:
+        now = self._context.now
+        return [until for one, until in self._expected.values() if one == peer and now < until]

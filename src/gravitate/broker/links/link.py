@@ -1,0 +1,129 @@
+"""One link as this side sees it: plain state, changed by `links` alone."""
+
+from __future__ import annotations
+
+import enum
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from gravitate.broker.links.tail import Tail
+from gravitate.broker.lives import Life
+from gravitate.broker.measure import Measure
+from gravitate.broker.messages.frames import Message
+
+
+class LinkState(enum.Enum):
+    DOWN = "down"
+    GREETING = "greeting"
+    UP = "up"
+
+
+class Role(str, enum.Enum):
+    """What a link is used for; a link may have several roles, and change them while open."""
+
+    PRIMARY = "primary"
+    SOFT = "soft"
+    RING = "ring"
+    TETHER = "tether"
+
+
+class Mark(NamedTuple):
+    """A message that has come over a link: the peer, since which reset, and its number."""
+
+    peer: str
+    reset_number: int
+    number: int
+
+
+class Link:
+    """The state of one link as this side sees it."""
+
+    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
+        self.peer = peer
+        self.dials = dials
+        self.roles = {role}
+        self.state = LinkState.DOWN
+        self.connection = 0
+        self.has_been_up = False
+        self.peer_incarnation = 0
+        """The incarnation this link was last reset with; 0: never met."""
+        self.has_forgotten = False
+        """At the last reset, whether the peer had lost what it knew of this broker."""
+        self.received = 0
+        self.received_series = 0
+        """The numbering of the peer's that `received` is in."""
+        self.received_before: tuple[int, int] | None = None
+        """The same of the former numbering, from a reset until something comes in the new one: if
+        the connection is lost before that, the peer may go on with the former."""
+        self._oldest: list[int] = []
+        """A heap of the keys of `retained`, and of some that are gone."""
+        self.retained: dict[int, int] = {}
+        """Numbers of messages that have brought something which nobody else has yet: the peer is
+        to keep them until somebody does. With how many wait for each."""
+        self.reset_number = 0
+        """Of its last reset, among those of all links."""
+        self.series = 1
+        """The numbering of the tail; every reset begins another."""
+        self.tail: Tail[Message] = Tail()
+        self.sent = 0
+        """Last number sent on this connection."""
+        self.taken = 0
+        """Last number that the peer has received."""
+        self.queued = Measure()
+        """Of the events in the tail."""
+        self.crossing: dict[Life, None] | None = None
+        """Whose events were queued since that was last looked at; None: nobody wants to know,
+        because the link is not congested."""
+        self.control_bytes = 0
+        """Of everything else in the tail, about."""
+        self.starts_anew = False
+        """It has forgotten what it had to say, events apart: the next connection is a reset."""
+        self.unacknowledged = 0
+        """Messages received since the last acknowledgement went out."""
+        self.acknowledge_timer = False
+        self.attempts = 0
+        self.heard_at = 0.0
+        self.pinged_at = 0.0
+        self.is_doubted = False
+        """It has been silent for too long, and is looked at once more: this broker may have been
+        paused, and have read nothing since."""
+        self.refused_first: tuple[int, int] | None = None
+        """The numbering, and the first number not acknowledged, when the peer last refused."""
+        self.complained_at: float | None = None
+        """When it was last said that the peer refuses the same again and again."""
+        self.rtt_s = 0.0
+        """Smoothed; 0 while unknown."""
+        self.is_absent = False
+        """It has not been up for a while."""
+        self.given_up = False
+        self.peer_draining = False
+        self.untaken = False
+        """Data came on this connection that was not taken."""
+
+    def retains(self) -> int:
+        """How many of the last messages received the peer is to keep."""
+        oldest = self._oldest
+        while oldest and oldest[0] not in self.retained:
+            heappop(oldest)
+        return self.received + 1 - oldest[0] if oldest else 0
+
+    def retain(self, number: int) -> None:
+        """The peer is to keep a message of its, and what came behind it."""
+        if number not in self.retained:
+            heappush(self._oldest, number)
+        self.retained[number] = self.retained.get(number, 0) + 1
+
+    def let_go(self, number: int) -> bool:
+        """Whether nobody needs the peer to keep a message any more."""
+        left = self.retained.pop(number, 0) - 1
+        if left > 0:
+            self.retained[number] = left
+        return left == 0
+
+    def retain_nothing(self) -> None:
+        self.retained.clear()
+        self._oldest.clear()
+
+    def has_received(self) -> tuple[int, int]:
+        """The last number of the peer's that is certain, and its numbering."""
+        return self.received_before or (self.received, self.received_series)

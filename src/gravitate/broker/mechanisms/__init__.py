@@ -1,0 +1,1 @@
+"""What changes the network by itself: how it is hosted."""

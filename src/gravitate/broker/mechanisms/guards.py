@@ -1,0 +1,111 @@
+"""Who watches a broker cannot break it: a watcher that raises is detached, and the broker goes on.
+
+A guard stands for an observer or a mechanism. The first time that one raises, the guard lets go of
+it for good, since its state cannot be trusted any more, and tells whoever wants to know; from then
+on the guard does nothing, as an observer does by default. What a mechanism asks of its broker is
+the broker's own doing: if that raises, the core is broken, whoever asked.
+
+Worlds have no guards: a checker that raises is to be heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gravitate.broker.mechanisms.mechanism import Mechanism, Post
+from gravitate.broker.observers import Observer
+from gravitate.errors import PeerError
+
+Failed = Callable[[str, Exception], None]
+"""Told the name of a watcher that was detached, and what it raised."""
+
+
+class CoreBroken(Exception):
+    """What the broker itself raised while a mechanism was asking for something."""
+
+
+_WATCHING: Final = [
+    name
+    for name in dir(Mechanism)
+    if name.startswith("on_") or name in ("attach", "mark", "is_idle")
+]
+
+
+class Guard(Mechanism):
+    """In the place of a watcher; only the methods that the watcher has are more than nothing."""
+
+    def __init__(self, watcher: Observer, failed: Failed) -> None:
+        self._failed = failed
+        self.watcher_name = _name_of(watcher)
+        if isinstance(watcher, Mechanism):
+            self.name = watcher.name  # type: ignore[misc]
+        for name in _WATCHING:
+            theirs = getattr(type(watcher), name, None)
+            if theirs is not None and theirs is not getattr(Mechanism, name):
+                setattr(self, name, self._guarded(getattr(watcher, name), getattr(self, name)))
+        if "attach" in self.__dict__:
+            attach = self.__dict__["attach"]
+            self.__dict__["attach"] = lambda post, now: attach(_Asked(post), now)
+
+    def _guarded(self, method: Callable[..., Any], default: Callable[..., Any]) -> Any:
+        def call(*arguments: Any) -> Any:
+            try:
+                return method(*arguments)
+            except (CoreBroken, PeerError):
+                # A peer's nonsense is not the mechanism's, which has only found it.
+                raise
+            except Exception as error:
+                self._detach(error)
+                return default(*arguments)
+
+        return call
+
+    def _detach(self, error: Exception) -> None:
+        for name in _WATCHING:
+            self.__dict__.pop(name, None)
+        self._failed(self.watcher_name, error)
+
+
+def guarded_call(called: Callable[..., None], failed: Failed) -> Callable[..., None]:
+    """A function that is called until it raises."""
+    calls: list[Callable[..., None]] = [called]
+
+    def call(*arguments: Any) -> None:
+        for one in calls:
+            try:
+                one(*arguments)
+            except Exception as error:
+                calls.clear()
+                failed(_name_of(called), error)
+                return
+
+    return call
+
+
+class _Asked:
+    """A mechanism's post; what raises behind it is the core."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._post, name)
+        if not callable(asked):
+            return asked
+
+        def ask(*arguments: Any, **named: Any) -> Any:
+            try:
+                return asked(*arguments, **named)
+            except Exception as error:
+                raise CoreBroken(f"{name} of a mechanism's post") from error
+
+        return ask
+
+
+def _name_of(watcher: object) -> str:
+    for attribute in ("name", "__qualname__"):
+        name = getattr(watcher, attribute, None)
+        if isinstance(name, str):
+            return name
+    return type(watcher).__name__

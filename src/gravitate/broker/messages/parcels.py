@@ -1,0 +1,131 @@
+"""Messages in parcels: what one carries, what goes together, and what it weighs.
+
+Nothing that a link queues may be larger than a frame, and frames of a long queue are small enough
+to be sent and acknowledged one by one. A batch is divided by the number of its events alone: it
+comes from one read of a client or from one frame of a peer, and those are bounded in bytes, a
+single large event apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gravitate.broker.messages.frames import (
+    Advertise,
+    Congested,
+    MechanismMessage,
+    Message,
+    Publications,
+    Subscribe,
+    TetherAdvertise,
+    TetherAttach,
+)
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    Entrusted,
+    GuestAnswer,
+    GuestCut,
+    GuestWants,
+    Reminder,
+    TakeGuest,
+)
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+FRAME_MESSAGES_MAX: Final = 24
+
+_MESSAGE_BYTES: Final = 200
+_SEEN_BYTES: Final = 50
+"""What a message takes at least, and what a publisher in one does, about."""
+
+
+def publications(
+    batches: Iterable[Batch], events_max: int, bytes_max: int
+) -> Iterator[Publications]:
+    """Batches in messages of a frame each, or of one event that is larger."""
+    part: list[Batch] = []
+    events = size_bytes = 0
+    for batch in divided(batches, events_max):
+        events += len(batch.counters)
+        size_bytes += batch.size_bytes()
+        if part and (events > events_max or size_bytes > bytes_max):
+            yield Publications(part)
+            part, events, size_bytes = [], len(batch.counters), batch.size_bytes()
+        part.append(batch)
+    if part:
+        yield Publications(part)
+
+
+def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
+    """Batches of so many events at most."""
+    for batch in batches:
+        count = len(batch.counters)
+        if count <= events_max:
+            yield batch
+        else:
+            for start in range(0, count, events_max):
+                yield batch.select(range(start, min(start + events_max, count)))
+
+
+def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iterator[list[Message]]:
+    """Messages in frames of so much, or of one message that is larger."""
+    frame: list[Message] = []
+    events = size_bytes = 0
+    for message in messages:
+        weight = weight_bytes(message)
+        carried = _carried_events(message)
+        if frame and (
+            len(frame) == FRAME_MESSAGES_MAX
+            or size_bytes + weight > bytes_max
+            or events + carried > events_max
+        ):
+            yield frame
+            frame, events, size_bytes = [], 0, 0
+        frame.append(message)
+        events += carried
+        size_bytes += weight
+    if frame:
+        yield frame
+
+
+def weight_bytes(message: Message) -> int:
+    """What a message takes in a frame, about."""
+    match message:
+        case Publications() | Deliveries():
+            return _carried_bytes(message.batches)
+        case GuestCut():
+            return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
+        case Subscribe() | Advertise() | TetherAdvertise():
+            return _MESSAGE_BYTES + _filter_bytes(message.filter)
+        case TakeGuest() | GuestWants() | Entrusted() | Reminder():
+            return sum(_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.subscriptions)
+        case TetherAttach():
+            filters = message.advertisements.values()
+            return sum(_MESSAGE_BYTES + _filter_bytes(filter) for filter in filters)
+        case GuestAnswer():
+            weights = [_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.wanted]
+            return _MESSAGE_BYTES + sum(weights)
+        case Congested():
+            return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
+        case MechanismMessage():
+            return _MESSAGE_BYTES + len(message.body)
+    return _MESSAGE_BYTES
+
+
+def _carried_events(message: Message) -> int:
+    if not isinstance(message, Publications | Deliveries | GuestCut):
+        return 0
+    return sum([len(batch.counters) for batch in message.batches])
+
+
+def _carried_bytes(batches: Iterable[Batch]) -> int:
+    return sum([batch.bodies.size_bytes() for batch in batches])
+
+
+def _filter_bytes(filter: Filter) -> int:
+    return sum(
+        len(predicate.attribute) + len(repr(predicate.operand))
+        for conjunction in filter.conjunctions
+        for predicate in conjunction
+    )

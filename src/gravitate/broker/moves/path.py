@@ -1,0 +1,158 @@
+"""The path of a move: its brokers are asked, each gives shared use of its lock, and all let go.
+
+`PrepareMove` goes from the first broker to the last, each passing it on or refusing at once; the
+answer comes back the same way; `EndMove` follows when the move is over, however it ended. What a
+broker has granted and is never told about again has a lease.
+
+Serves every kind of move that leads a client along a path. Does not know what is moved, nor what
+the moves' own messages mean: it only finds their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.messages.frames import (
+    Carrying,
+    Control,
+    EndMove,
+    MoveAnswer,
+    MoveMessage,
+    PrepareMove,
+)
+from gravitate.broker.moves.lock import MoveLock
+from gravitate.errors import PeerError
+from gravitate.model.moves import ClientMove
+
+Answered = Callable[[bool, str], None]
+"""Told whether the brokers on the path let the move begin, and why not."""
+
+
+class MovePaths:
+    def __init__(
+        self,
+        context: Context,
+        links: LinkTable,
+        tether_links: TetherLinks,
+        send: Callable[[str, Control | Carrying], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._context = context
+        self._links = links
+        self._tether_links = tether_links
+        self.lock = MoveLock()
+        self._send = send
+        self._asked: dict[str, Answered] = {}
+        """Moves that begin here and wait for the answer of their path."""
+        self._on_end = on_end
+        """Told of every move that is over."""
+
+    def objection(self, move: ClientMove) -> str:
+        """Why a move cannot begin; empty when it can."""
+        here, path = self._context.broker_id, move.path
+        if (
+            len(path) < 2
+            or len(set(path)) < len(path)
+            or (path[0], path[-1]) != (here, move.target)
+        ):
+            return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
+        if not self._links.is_neighbour(path[1]):
+            return f"{path[1]} is no neighbour of {here}"
+        if not self.lock.is_free(False, self._context.now):
+            return f"{here} is locked by another move"
+        return ""
+
+    def _request_lock(self, move: str, lease_s: float) -> bool:
+        granted = self.lock.request(move, False, lease_s, self._context.now)
+        self.watch_leases()
+        return granted
+
+    def watch_leases(self) -> None:
+        """Leases that have ended are forgotten; who never said that a move is over is gone."""
+        at = self.lock.next_end(self._context.now)
+        if at is not None:
+            self._context.emit(SetTimer("leases", at))
+
+    def ask(self, move: ClientMove, lease_s: float, tether: str, answered: Answered) -> None:
+        """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
+        client stays connected, if it does."""
+        self._request_lock(move.id, lease_s)
+        self._asked[move.id] = answered
+        self._send(move.path[1], PrepareMove(move.id, move.path, lease_s, tether))
+
+    def end(self, move: ClientMove) -> None:
+        """The move is over: everybody who was asked is told."""
+        self._let_go(EndMove(move.id, move.path))
+
+    # What comes along a path ---------------------------------------------------------------
+
+    def handle(self, peer: str, message: MoveMessage) -> None:
+        place = self.place(peer, message.path, isinstance(message, MoveAnswer))
+        match message:
+            case PrepareMove():
+                self._prepare(peer, message, place)
+            case MoveAnswer():
+                if not message.granted:
+                    self.lock.release(message.move)
+                if place:
+                    self.pass_on(message.path[place - 1], message)
+                elif (answered := self._asked.pop(message.move, None)) is not None:
+                    answered(message.granted, message.reason)
+            case EndMove():
+                self._let_go(message)
+
+    def place(self, peer: str, path: tuple[str, ...], is_back: bool) -> int:
+        """This broker's place on the path of a message; the sender must be beside it."""
+        here = self._context.broker_id
+        if here in path:
+            place = path.index(here)
+            before = place + 1 if is_back else place - 1
+            if 0 <= before < len(path) and path[before] == peer:
+                return place
+        raise PeerError("wrong-path", f"a message along {path} from {peer}")
+
+    def pass_on(self, peer: str, message: Control | Carrying) -> None:
+        if self._links.is_neighbour(peer) and not self._links[peer].given_up:
+            self._send(peer, message)
+
+    def _prepare(self, peer: str, message: PrepareMove, place: int) -> None:
+        objection = self._objection(message, place)
+        path = message.path
+        if objection:
+            self._send(peer, MoveAnswer(message.move, path, False, objection))
+        elif place + 1 < len(path):
+            self._send(path[place + 1], message)
+        else:
+            if message.tether:
+                self._tether_links.expect(message.move, message.tether, message.lease_s)
+            self._send(peer, MoveAnswer(message.move, path, True))
+
+    def _objection(self, message: PrepareMove, place: int) -> str:
+        path = message.path
+        following = path[place + 1] if place + 1 < len(path) else None
+        if following is not None and (
+            not self._links.is_neighbour(following) or self._links[following].given_up
+        ):
+            return f"no way from {path[place]} to {following}"
+        if (
+            following is None
+            and message.tether
+            and not self._tether_links.is_possible(message.tether)
+        ):
+            return f"{path[place]} can make no link to {message.tether}, where the client is"
+        if not self._request_lock(message.move, message.lease_s):
+            return f"{path[place]} is locked by another"
+        return ""
+
+    def _let_go(self, message: EndMove) -> None:
+        self._asked.pop(message.move, None)
+        self.lock.release(message.move)
+        self._tether_links.expect_no_more(message.move)
+        self._on_end(message.move)
+        place = message.path.index(self._context.broker_id)
+        if place + 1 < len(message.path):
+            self.pass_on(message.path[place + 1], message)

@@ -1,0 +1,121 @@
+"""What waits for a broker that cannot be reached goes to those it was for.
+
+A subscriber that was served elsewhere comes home when the broker that served it cannot be reached.
+What that one never had is in the tail of its neighbour's link to it: everything that has come since
+it last acknowledged, and it acknowledges nothing that is for a subscriber of another broker's
+before that broker has it. So the neighbour can answer in its stead, but for what comes from behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.messages.frames import Publications
+from gravitate.broker.messages.guests import GuestAnswer, GuestCut, Wanted
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.sessions.backlog import Backlog, Seen, parts_of
+from gravitate.matching.matcher import Matcher
+from gravitate.model.events import Batch
+
+
+class Salvage:
+    def __init__(self, options: BrokerOptions, links: LinkTable, dispatch: Dispatch) -> None:
+        self._options = options
+        self._links = links
+        self._dispatch = dispatch
+
+    def answer_for(self, answer: GuestAnswer, place: int) -> list[GuestCut]:
+        """What is to be said to a subscriber's home instead of passing on what it says, if the next
+        broker towards the one that served it cannot be reached; empty if that can."""
+        path = answer.path
+        peer = path[place - 1]
+        if peer not in self._links or self._links[peer].given_up:
+            return self.cuts(answer, (), (), answer.version)
+        link = self._links[peer]
+        if place > 1 or not link.is_absent:
+            return []
+        self._dispatch.flush()  # what was routed in this step is in the tail too
+        batches = (
+            batch
+            for message in link.tail
+            if isinstance(message, Publications | GuestCut)
+            for batch in message.batches
+            if isinstance(message, GuestCut) or batch.tether is None
+        )
+        waiting = wanted_of(batches, answer.wanted, answer.subscriber)
+        return self.cuts(answer, (), waiting, answer.version, open=(peer,))
+
+    def cuts(
+        self,
+        answer: GuestAnswer,
+        seen: Seen,
+        backlog: Backlog,
+        version: int,
+        open: tuple[str, ...] = (),
+        is_known: bool = True,
+    ) -> list[GuestCut]:
+        """What a subscriber has had and what is left to deliver, in parts that fit into frames."""
+        options = self._options
+        parts = parts_of(backlog, options.frame_events_max, options.frame_bytes_max)
+        last = len(parts) - 1
+        return [
+            GuestCut(
+                answer.move,
+                answer.path,
+                seen if number == last else (),
+                tuple(qos for _, qos in part),
+                tuple(batch for batch, _ in part),
+                number,
+                number < last,
+                open,
+                is_known,
+                version,
+            )
+            for number, part in enumerate(parts)
+        ]
+
+
+def wanted_of(batches: Iterable[Batch], wanted: Iterable[Wanted], subscriber: str) -> Backlog:
+    """The events that a subscriber wants, each batch with the quality it wants them at."""
+    (found,) = wanted_by_each(batches, [(subscriber, wanted)])
+    return found
+
+
+def wanted_by_each(
+    batches: Iterable[Batch], subscribers: Iterable[tuple[str, Iterable[Wanted]]]
+) -> list[Backlog]:
+    """The same for several, in their order; what is matched is looked at once."""
+    names: list[str] = []
+    by_key: list[tuple[int, Wanted]] = []
+    matcher = Matcher()
+    for number, (name, wanted) in enumerate(subscribers):
+        names.append(name)
+        for one in wanted:
+            matcher.add(len(by_key), one.filter, len(by_key))
+            by_key.append((number, one))
+    found: list[list[tuple[Batch, int]]] = [[] for _ in names]
+    for batch in batches:
+        asked: dict[int, list[int | None]] = {}
+        for index, keys in enumerate(matcher.match(batch.bodies.attributes(matcher.attributes))):
+            for key in keys:
+                number, one = by_key[key]
+                if one.no_local and batch.publisher == names[number]:
+                    continue
+                by_event = asked.setdefault(number, [None] * len(batch))
+                by_event[index] = max(one.qos, by_event[index] or 0)
+        for number, by_event in asked.items():
+            found[number] += _runs(batch, by_event)
+    return [tuple(one) for one in found]
+
+
+def _runs(batch: Batch, asked: list[int | None]) -> Iterator[tuple[Batch, int]]:
+    """A batch without what nobody asked for, cut where the quality asked for changes."""
+    start = 0
+    for end in range(1, len(asked) + 1):
+        if end == len(asked) or asked[end] != asked[start]:
+            qos = asked[start]
+            if qos is not None:
+                yield batch.select(range(start, end)), min(qos, batch.qos)
+            start = end

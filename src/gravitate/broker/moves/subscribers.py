@@ -1,0 +1,121 @@
+"""Everything that moves subscribers, as the broker sees it: messages, timers, links, the end.
+
+Wires the parts (`staging`, `subscriber_remote`, `subscriber_origin`, `reassignment`) and passes
+on to each what concerns it; decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.messages.guests import (
+    Deliveries,
+    FromOrigin,
+    GuestAttach,
+    GuestAttached,
+    GuestClosed,
+    GuestCut,
+    GuestDetach,
+    GuestMessage,
+    GuestPaused,
+    GuestRedirect,
+    GuestSettled,
+    GuestWants,
+    ToOrigin,
+)
+from gravitate.broker.moves.reassignment import Reassignments
+from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
+from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscribers
+from gravitate.broker.sessions.clients import Clients
+from gravitate.broker.sessions.session import Session
+from gravitate.errors import PeerError
+
+
+class SubscriberMoves:
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        clients: Clients,
+        tethers: SubscriberTethers,
+        tethered: TetheredSubscribers,
+        reassignments: Reassignments,
+    ) -> None:
+        self._dispatch = dispatch
+        self._clients = clients
+        self.tethers = tethers
+        self.tethered = tethered
+        self.guests = tethered.guests
+        self.reassignments = reassignments
+
+    # What other brokers say ----------------------------------------------------------------
+
+    def handle(self, peer: str, message: FromOrigin | ToOrigin | Deliveries) -> None:
+        """Said on a direct link."""
+        match message:
+            case Deliveries():
+                _check_matched(message)
+                self.tethers.deliver(peer, message)
+            case GuestAttach() | GuestWants() | GuestPaused() | GuestDetach():
+                self.tethered.handle(peer, message)
+            case GuestAttached() | GuestSettled() | GuestRedirect() | GuestClosed():
+                self.tethers.handle(peer, message)
+
+    def handle_along_path(self, peer: str, message: GuestMessage | GuestCut) -> None:
+        if isinstance(message, GuestCut):
+            _check_matched(message)
+        self.guests.handle(peer, message)
+
+    def taken(self, peer: str, message: Deliveries) -> None:
+        """The other end of a link has received what was handed over."""
+        self.tethered.taken(peer, message)
+
+    # What happens here ---------------------------------------------------------------------
+
+    def timer(self, what: str, which: str) -> None:
+        match what:
+            case "lease":
+                self.guests.expired(which)
+            case "lost":
+                self.tethered.expired(which)
+            case "arrive":
+                self.tethers.late(which)
+            case "recall":
+                self.tethers.ask_again(which)
+
+    def needs_link(self, peer: str) -> bool:
+        return peer in self.tethers.peers() or peer in self.tethered.origins()
+
+    def link_up(self, peer: str) -> None:
+        self.tethers.link_up(peer)
+        self.guests.link_up(peer)
+
+    def link_down(self, peer: str) -> None:
+        """A link has been down for a while, and is not forgotten."""
+        self.tethered.down(peer)
+        self.tethers.link_lost(peer)
+
+    def link_reset(self, peer: str) -> None:
+        """A link starts anew."""
+        self.tethered.lost(peer)
+        self.tethers.link_reset(peer)
+
+    def link_lost(self, peer: str) -> None:
+        """A link is given up."""
+        self.guests.link_given_up(peer)
+        self.tethered.lost(peer)
+        self.tethers.link_lost(peer)
+
+    def close_overloaded(self, session: Session) -> None:
+        """End a session that fell too far behind, connected or not."""
+        self._dispatch.events_overflowed += session.owed_events()
+        if not self._clients.close_overloaded(session):
+            self.reassignments.overloaded(session)
+            self.tethered.overloaded(session)
+
+    def session_ended(self, session: Session) -> None:
+        self.reassignments.closed(session)
+        self.guests.left(session)
+
+
+def _check_matched(message: Deliveries | GuestCut) -> None:
+    if not all(batch.covered for batch in message.batches):
+        raise PeerError("unmatched", "events for a subscriber that no broker has matched")

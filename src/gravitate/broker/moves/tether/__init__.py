@@ -1,0 +1,1 @@
+"""Clients that stay connected here and are attached, or served, elsewhere."""

@@ -1,0 +1,302 @@
+"""Publishers that are attached here and connected elsewhere: the far end of tethers.
+
+For each there is a `Tethered`, a publisher without a session: what its client's broker hands over
+is published here, as if the client were here. It follows relocations, because the broker at the
+other end does so in its stead. A tether whose two ends are one broker is the same without a link.
+
+Owns the tethered publishers and the order of what happens to them. The other end, and which links
+exist for tethers, are not known here: `tell` takes what the other end is to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import count
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import (
+    ENDED,
+    MOVED,
+    STOPPING,
+    TAKEN_OVER,
+    UNHEARD,
+    AdvertisementSettled,
+    Attached,
+    CloseSession,
+    HoldReading,
+    Redirect,
+    ToPublisher,
+)
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.lives import Life
+from gravitate.broker.messages.frames import (
+    FromTether,
+    TetherAdvertise,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherUnadvertise,
+    ToTether,
+)
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.routing.router import Router
+from gravitate.broker.sessions.advertisements import Advertisements
+from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.session import Publisher
+from gravitate.model.events import Batch
+
+Key = tuple[str, str, int]
+"""The broker of the client's session, the publisher, its incarnation."""
+
+
+class Tethered(Publisher):
+    """One publisher whose client is connected to broker `origin`."""
+
+    def __init__(
+        self,
+        origin: str,
+        id: str,
+        incarnation: int,
+        attachment: int,
+        options: BrokerOptions,
+        say: Callable[[Tethered, ToPublisher], None],
+        number: int,
+    ) -> None:
+        super().__init__(
+            id, incarnation, attachment, options, partial(say, self), f"tether:hold:{number}"
+        )
+        self.origin = origin
+        self.number = number
+        self.path: tuple[str, ...] = ()
+        """Along which it was sent elsewhere."""
+        self.follows = True
+
+    def unadvertised(self, batch: Batch) -> list[str]:
+        """The broker of its session advertises for it."""
+        return []
+
+
+_NOBODY: Final[Mapping[Key, Tethered]] = {}
+
+
+class TetheredPublisherPorts(NamedTuple):
+    """Who is told of publishers that are attached here for others."""
+
+    on_paused: Callable[[Tethered], None]
+    on_closed: Callable[[Publisher], None]
+    """Told of publishers that end, but for departing ones."""
+
+
+class TetheredPublishers:
+    """All publishers that are attached to this broker by a tether."""
+
+    def __init__(
+        self,
+        context: Context,
+        router: Router,
+        publishers: Publishers,
+        links: LinkTable,
+        tell: Callable[[str, ToTether], None],
+        ports: TetheredPublisherPorts,
+    ) -> None:
+        self._ports = ports
+        self._context = context
+        self._router = router
+        self._publishers = publishers
+        self._links = links
+        self._tell = tell
+        self._by_key: dict[Key, Tethered] = {}
+        self._by_id: dict[str, dict[Key, Tethered]] = {}
+        self._by_number: dict[int, Tethered] = {}
+        self._leaving: set[Publisher] = set()
+        """Publishers that have been ended by the other end, which waits to hear that this is known
+        everywhere."""
+        self._numbers = count(1)
+        self._stopping = False
+
+    def __iter__(self) -> Iterator[Tethered]:
+        return iter(self._by_key.values())
+
+    def find(self, publisher: str) -> Tethered | None:
+        """The latest life of a publisher that is attached here."""
+        lives = self._by_id.get(publisher, _NOBODY).values()
+        return max(lives, key=lambda one: (one.incarnation, one.attachment), default=None)
+
+    def of(self, life: Life) -> list[Tethered]:
+        """Those that are attached here of one life of a publisher."""
+        return [one for one in self._by_id.get(life[0], _NOBODY).values() if one.life == life]
+
+    def origins(self) -> set[str]:
+        """Brokers whose clients are attached here, or were and may come back."""
+        those = (*self._by_key.values(), *self._publishers.departing.values(), *self._leaving)
+        return {one.origin for one in those if isinstance(one, Tethered)}
+
+    # What the other end says ---------------------------------------------------------------
+
+    def handle(self, origin: str, message: FromTether) -> None:
+        if isinstance(message, TetherAttach):
+            self._attach(origin, message)
+            return
+        publisher = self._by_key.get((origin, message.publisher, message.incarnation))
+        if publisher is None or publisher.departed:
+            return  # it has gone elsewhere meanwhile, and says all of this again there
+        match message:
+            case TetherAdvertise():
+                self._publishers.advertise(publisher, message.key, message.filter)
+            case TetherUnadvertise():
+                self._publishers.withdraw(publisher, message.key)
+            case TetherPaused():
+                if message.attachment == publisher.attachment:
+                    self._ports.on_paused(publisher)
+            case TetherDetach():
+                self._leaving.add(publisher)
+                self._end(publisher)
+
+    def publish(self, origin: str, batch: Batch) -> None:
+        """A batch that was handed over is published here."""
+        publisher = self._by_key.get((origin, batch.publisher, batch.incarnation))
+        if publisher is not None and not publisher.departed:
+            mark = self._links.mark()
+            if mark is not None and mark.peer == origin:
+                self._links.retain(mark)
+                publisher.marks.append(mark)
+            batch = msgspec.structs.replace(batch, tether=None, flood=False)
+            self._publishers.publish(publisher, batch)
+
+    def _attach(self, origin: str, message: TetherAttach) -> None:
+        id, incarnation = message.publisher, message.incarnation
+        publisher = self._make(origin, id, incarnation, message.attachment)
+        if self._stopping and origin != self._context.broker_id:
+            publisher.say(CloseSession(id, STOPPING))
+            return
+        former: list[Publisher] = []
+        for one in self.of((id, incarnation)):
+            former.append(one)
+            self._remove(one)
+            if one.origin != origin:
+                one.say(CloseSession(id, TAKEN_OVER))
+        former += self._publishers.came_back(id, incarnation)
+        self._add(publisher)
+        publisher.way, publisher.lost = frozenset(message.way), message.lost
+        self._publishers.bring_along(publisher, message.advertisements)
+        for ended in former:
+            self._publishers.unadvertise_all(ended)
+
+    def adopt(self, session: Publisher) -> Tethered:
+        """A publisher in place of a session's at rest, as if attached by a tether from here."""
+        assert session.at_rest()
+        assert session.arriving is None
+        here = self._context.broker_id
+        publisher = self._make(here, session.id, session.incarnation, session.attachment)
+        publisher.advertisements = Advertisements(session.advertisements)
+        self._publishers.own(publisher)
+        self._add(publisher)
+        return publisher
+
+    def _make(self, origin: str, id: str, incarnation: int, attachment: int) -> Tethered:
+        options = self._context.options
+        number = next(self._numbers)
+        return Tethered(origin, id, incarnation, attachment, options, self._say, number)
+
+    # What becomes of them ------------------------------------------------------------------
+
+    def depart(self, publisher: Tethered, path: tuple[str, ...]) -> None:
+        """Send a publisher along a path; its advertisements wait to be taken along."""
+        self._remove(publisher)
+        self._publishers.depart(publisher)
+        publisher.path = path
+        publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
+
+    def taken_over(self, publisher: Publisher) -> None:
+        """It is attached elsewhere; the other end may know."""
+        if isinstance(publisher, Tethered):
+            self._remove(publisher)
+            publisher.say(CloseSession(publisher.id, TAKEN_OVER))
+            self._ports.on_closed(publisher)
+
+    def ended(self, publisher: Publisher) -> None:
+        """All that a publisher no longer advertises has ended everywhere: what it published is
+        ahead of whatever its client publishes next."""
+        if publisher in self._leaving:
+            self._leaving.discard(publisher)
+            publisher.say(CloseSession(publisher.id, ENDED))
+            self._publishers.ports.on_left(publisher)
+
+    def lost(self, origin: str) -> None:
+        """The broker at the other end has forgotten its tethers, or is gone."""
+        self._leaving = {
+            one for one in self._leaving if isinstance(one, Tethered) and one.origin != origin
+        }
+        for publisher in [one for one in self._by_key.values() if one.origin == origin]:
+            self._end(publisher)
+
+    def take_no_more(self) -> None:
+        """This broker is about to stop: nothing more is attached from elsewhere."""
+        self._stopping = True
+
+    def stop(self) -> None:
+        """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
+        after this, for it would be acknowledged and not be published."""
+        for publisher in list(self._by_key.values()):
+            if publisher.origin != self._context.broker_id:
+                reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
+                self._end(publisher)
+                publisher.say(CloseSession(publisher.id, reason))
+
+    def hold_expired(self, number: str) -> None:
+        """The oldest publication of a publisher has waited long enough."""
+        publisher = self._by_number.get(int(number))
+        if publisher is not None:
+            self._publishers.release(publisher)
+
+    def _end(self, publisher: Tethered) -> None:
+        self._remove(publisher)
+        self._publishers.unadvertise_all(publisher)
+        self._ports.on_closed(publisher)
+
+    def _add(self, publisher: Tethered) -> None:
+        key = _key(publisher)
+        assert key not in self._by_key, f"{key} is attached already"
+        self._by_key[key] = self._by_number[publisher.number] = publisher
+        self._by_id.setdefault(publisher.id, {})[key] = publisher
+
+    def _remove(self, publisher: Tethered) -> None:
+        """What waits goes out; nothing more is taken from it."""
+        self._publishers.release(publisher)
+        publisher.live = False
+        key = _key(publisher)
+        del self._by_key[key]
+        del self._by_number[publisher.number]
+        del self._by_id[publisher.id][key]
+        if not self._by_id[publisher.id]:
+            del self._by_id[publisher.id]
+        self._publishers.ports.on_gone(publisher.life)
+        self._publishers.ports.on_left(publisher)
+
+    def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
+        about = (publisher.id, publisher.incarnation, publisher.attachment)
+        match effect:
+            case Attached():
+                message: ToTether = TetherAttached(*about)
+            case AdvertisementSettled():
+                message = TetherSettled(*about, effect.name)
+            case HoldReading():
+                message = TetherHold(*about, effect.hold)
+            case Redirect():
+                message = TetherRedirect(*about, effect.target)
+            case CloseSession():
+                message = TetherClosed(*about, effect.reason, effect.target, publisher.path)
+        self._tell(publisher.origin, message)
+
+
+def _key(publisher: Tethered) -> Key:
+    return publisher.origin, publisher.id, publisher.incarnation

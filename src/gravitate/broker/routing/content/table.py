@@ -1,0 +1,309 @@
+"""A routing table: who wants what, who will publish what, and what neighbours know.
+
+Plain state with the invariants between its parts; `content` holds the protocol that changes it.
+
+Invariants, for every neighbour N and with `last_hop(s) != N`:
+- `neighbour.eligible` are the filters that intersect some advertisement whose last hop is N, or
+  which N trails, each with one such advertisement as its *witness*;
+- the frontiers of N hold exactly the subscriptions with an eligible filter;
+- `neighbour.told` are exactly the ids that its frontiers tell.
+
+A witness is enough: while it is advertised nothing else need be looked at, and when it ends another
+is sought. Which filters may be concerned is asked of an index (`candidates`), never scanned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from gravitate.broker.lives import Life
+from gravitate.broker.routing.content.candidates import Candidates
+from gravitate.broker.routing.content.frontier import Frontier
+from gravitate.broker.routing.settlement import Request
+from gravitate.matching.matcher import Matcher
+from gravitate.model.covering import intersects
+from gravitate.model.events import TOPIC, Batch
+from gravitate.model.filters import Filter
+
+TOPICS_BYTES_MAX = 16 * 1024 * 1024
+TOPIC_BYTES = 150
+DESTINATION_BYTES = 36
+"""What the answers by topic may take, and what one takes beside the topic itself, about: by
+itself, and for each destination."""
+_TOPIC_ALONE = frozenset((TOPIC,))
+LOCAL = None
+"""Last hop of what came from a client of this broker."""
+
+
+class AdvertisementEntry:
+    """An advertisement and the way back to its publisher."""
+
+    __slots__ = (
+        "attachment", "crossed", "filter", "id", "incarnation", "last_hop", "publisher", "request",
+        "stale", "trailing", "unsettled",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: str,
+        publisher: str,
+        incarnation: int,
+        filter: Filter,
+        last_hop: str | None,
+        attachment: int = 0,
+    ) -> None:
+        self.id = id
+        self.publisher = publisher
+        self.incarnation = incarnation
+        self.filter = filter
+        self.last_hop = last_hop
+        self.attachment = attachment
+        """How often the publisher has attached itself to a broker, as far as is known here."""
+        self.request = Request()
+        self.crossed: set[str] = set()
+        """Neighbours that said it newer than they had been told it, before they can have heard: one
+        that had ended it by then takes what it hears for news."""
+        self.trailing: set[str] = set()
+        """Neighbours behind which the publisher was: events from there may still be under way."""
+        self.unsettled: dict[str, int] = {}
+        """Neighbours that have not settled it yet, with the token they were sent."""
+        self.stale = False
+        """Not said again yet by a neighbour that was reset."""
+
+    @property
+    def life(self) -> Life:
+        """Whose it is."""
+        return self.publisher, self.incarnation
+
+
+class SubscriptionEntry:
+    """A routing entry: events that match go to the destination (an anchor or a local session)."""
+
+    __slots__ = (
+        "anchor", "destination", "filter", "id", "key", "last_hop", "path", "request",
+        "stale",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: str,
+        filter: Filter,
+        last_hop: str | None,
+        anchor: str,
+        path: tuple[str, ...],
+        key: int,
+        destination: int,
+    ) -> None:
+        self.id = id
+        self.filter = filter
+        self.last_hop = last_hop
+        self.anchor = anchor
+        self.path = path
+        self.key = key
+        self.destination = destination
+        self.request = Request()
+        self.stale = False
+
+
+class Neighbour:
+    """What one neighbour has said and has been told."""
+
+    __slots__ = (
+        "_candidates", "_witnesses", "advertised", "eligible", "frontiers", "told",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.advertised: dict[Filter, int] = {}
+        """Filters of the advertisements that came from here, with how many have each. Changed by
+        `advertise` and `unadvertise` alone."""
+        self._candidates = Candidates()
+        """The same filters."""
+        self.eligible: dict[Filter, Filter] = {}
+        """Subscribed filters with their witnesses."""
+        self._witnesses: dict[Filter, dict[Filter, None]] = {}
+        """Witnesses with the filters they stand for."""
+        self.frontiers: dict[str, Frontier] = {}
+        """By the anchor the neighbour is told."""
+        self.told: dict[str, int] = {}
+        """Subscription ids it was told, with the token they were sent under."""
+
+    def advertise(self, filter: Filter) -> bool:
+        """Something is advertised from here; whether it is new."""
+        known = self.advertised.get(filter, 0)
+        self.advertised[filter] = known + 1
+        if not known:
+            self._candidates.add(filter)
+        return not known
+
+    def unadvertise(self, filter: Filter) -> list[Filter]:
+        """An advertisement from here has ended; the filters that are eligible no more."""
+        self.advertised[filter] -= 1
+        if self.advertised[filter]:
+            return []
+        del self.advertised[filter]
+        self._candidates.discard(filter)
+        return [one for one in self._witnesses.pop(filter, ()) if not self._find_witness(one)]
+
+    def admit(self, filter: Filter) -> None:
+        """A filter is subscribed to; it is eligible if it intersects what is advertised."""
+        self._find_witness(filter)
+
+    def admit_for(self, filter: Filter, witness: Filter) -> None:
+        """A subscribed filter intersects something that is advertised now."""
+        self.eligible[filter] = witness
+        self._witnesses.setdefault(witness, {})[filter] = None
+
+    def dismiss(self, filter: Filter) -> None:
+        """A filter is no longer subscribed to."""
+        witness = self.eligible.pop(filter, None)
+        if witness is not None:
+            witnessed = self._witnesses[witness]
+            del witnessed[filter]
+            if not witnessed:
+                del self._witnesses[witness]
+
+    def _find_witness(self, filter: Filter) -> bool:
+        witness = self._candidates.first_that(filter, lambda one: intersects(one, filter))
+        if witness is None:
+            self.eligible.pop(filter, None)
+        else:
+            self.admit_for(filter, witness)
+        return witness is not None
+
+
+class RoutingTable:
+    """The entries, and the matcher over them. `ended` is told of every life of a
+    publisher whose last advertisement has ended."""
+
+    def __init__(self, ended: Callable[[str, int], None]) -> None:
+        self._ended = ended
+        self.advertisements: dict[str, AdvertisementEntry] = {}
+        """By id; changed by `enter` and `leave` alone."""
+        self.by_publisher: dict[tuple[str, int], dict[str, AdvertisementEntry]] = {}
+        """The same by publisher and incarnation."""
+        self.subscriptions: dict[str, SubscriptionEntry] = {}
+        """By id; changed by `add` and `remove` alone."""
+        self.by_filter: dict[Filter, dict[str, SubscriptionEntry]] = {}
+        """The same by filter."""
+        self._candidates = Candidates()
+        """The filters subscribed to."""
+        self.settling: dict[Filter, dict[str, SubscriptionEntry]] = {}
+        """Those of them that have not settled."""
+        self.neighbours: dict[str, Neighbour] = {}
+        self.unsettled: dict[tuple[str, int], Counter[str]] = {}
+        """Per publisher: neighbours on which an advertisement of its has not settled."""
+        self.matcher = Matcher()
+        self._by_topic: dict[str | bytes, tuple[int, ...]] | None = None
+        """Answers by topic; None while a filter asks for more than the topic. Invalidated by: any
+        change of the matcher (its version)."""
+        self._by_topic_version = -1
+        self._by_topic_bytes = 0
+
+    def destinations(self, batch: Batch) -> list[tuple[int, ...]]:
+        """Per event of the batch, the sorted destinations of the matching entries."""
+        matcher = self.matcher
+        if self._by_topic_version != matcher.version:
+            self._by_topic_version = matcher.version
+            self._by_topic_bytes = 0
+            self._by_topic = {} if matcher.attributes <= _TOPIC_ALONE else None
+        known = self._by_topic
+        if known is None:
+            return matcher.match(batch.bodies.attributes(matcher.attributes))
+        topics = batch.bodies.topics()
+        try:
+            if len(topics) == 1:
+                return [known[topics[0]]]
+            return [known[topic] for topic in topics]
+        except KeyError:
+            self._learn(topics, known)
+        return [known[topic] for topic in topics]
+
+    def _learn(
+        self, topics: Sequence[str | bytes], known: dict[str | bytes, tuple[int, ...]]
+    ) -> None:
+        """Find the answers for the topics that are not known."""
+        if self._by_topic_bytes > TOPICS_BYTES_MAX:
+            known.clear()
+            self._by_topic_bytes = 0
+        new = list(dict.fromkeys(topic for topic in topics if topic not in known))
+        events = [{TOPIC: topic if isinstance(topic, str) else topic.decode()} for topic in new]
+        answers = self.matcher.match(events)
+        known.update(zip(new, answers, strict=True))
+        self._by_topic_bytes += sum(TOPIC_BYTES + len(topic) for topic in new)
+        self._by_topic_bytes += sum(DESTINATION_BYTES * len(answer) for answer in answers)
+
+    def add(self, entry: SubscriptionEntry) -> None:
+        """Something is subscribed to from now on."""
+        filter = entry.filter
+        self.subscriptions[entry.id] = entry
+        self.matcher.add(entry.key, filter, entry.destination)
+        same = self.by_filter.get(filter)
+        if same is None:
+            same = self.by_filter[filter] = {}
+            self._candidates.add(filter)
+            for neighbour in self.neighbours.values():
+                neighbour.admit(filter)
+        same[entry.id] = entry
+        self.settling.setdefault(filter, {})[entry.id] = entry
+        entry.request.tell_settled(partial(self.note_subscription_settled, entry))
+
+    def remove(self, entry: SubscriptionEntry) -> None:
+        """A subscription has ended."""
+        filter = entry.filter
+        self.note_subscription_settled(entry)
+        same = self.by_filter[filter]
+        del same[entry.id]
+        if not same:
+            del self.by_filter[filter]
+            self._candidates.discard(filter)
+            for neighbour in self.neighbours.values():
+                neighbour.dismiss(filter)
+        del self.subscriptions[entry.id]
+        self.matcher.remove(entry.key)
+
+    def note_subscription_settled(self, entry: SubscriptionEntry) -> None:
+        """Nothing is waited for any longer on behalf of a subscription."""
+        entry.request.tell_settled(None)
+        settling = self.settling.get(entry.filter)
+        if settling is not None:
+            settling.pop(entry.id, None)
+            if not settling:
+                del self.settling[entry.filter]
+
+    def concerned_by(self, advertised: Filter) -> list[Filter]:
+        """The filters subscribed to that may intersect something advertised."""
+        return list(self._candidates.may_intersect(advertised))
+
+    def enter(self, entry: AdvertisementEntry) -> None:
+        """An advertisement is known from now on."""
+        self.advertisements[entry.id] = entry
+        self.by_publisher.setdefault(entry.life, {})[entry.id] = entry
+
+    def leave(self, entry: AdvertisementEntry) -> None:
+        """An advertisement has ended."""
+        del self.advertisements[entry.id]
+        publisher = entry.life
+        del self.by_publisher[publisher][entry.id]
+        if not self.by_publisher[publisher]:
+            del self.by_publisher[publisher]
+            self._ended(*publisher)
+
+    def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
+        """`peer` was sent the advertisement under `token` (again)."""
+        if peer not in entry.unsettled:
+            publisher = entry.life
+            self.unsettled.setdefault(publisher, Counter())[peer] += 1
+        entry.unsettled[peer] = token
+
+    def note_settled(self, entry: AdvertisementEntry, peer: str) -> None:
+        if entry.unsettled.pop(peer, None) is None:
+            return
+        publisher = entry.life
+        counts = self.unsettled[publisher]
+        counts[peer] -= 1
+        if not counts[peer]:
+            del counts[peer]
+            if not counts:
+                del self.unsettled[publisher]

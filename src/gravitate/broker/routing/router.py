@@ -1,0 +1,141 @@
+"""Routing strategies: who wants an event, and how that becomes known in the network.
+
+`Router` is what a broker needs of any of them; which links lead to the anchors it answers with
+is the forwarding strategy's business. `content` runs on an acyclic primary overlay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from gravitate.broker.lives import Life
+from gravitate.broker.messages.frames import Control, RoutingMessage
+from gravitate.broker.routing.content.router import ContentRouter
+from gravitate.broker.routing.content.table import AdvertisementEntry, SubscriptionEntry
+from gravitate.broker.routing.settlement import Answer, Partly
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+
+class Router(Protocol):
+    """The routing state of one broker; it speaks to neighbours through what it was given."""
+
+    def route(self, batch: Batch, came_from: str | None) -> list[tuple[int, ...]]:
+        """Per event, the sorted destinations: anchors that it is to reach, and local subscriptions
+        that it is delivered to. A subscription that has not settled is not served yet with what may
+        have holes; once it was given something of a publisher, it is given all that follows."""
+        ...
+
+    def announced(self, batch: Batch, peer: str) -> bool:
+        """Whether every event lies within an advertisement that `peer` is told when it has
+        forgotten everything."""
+        ...
+
+    def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
+        """The advertisements of one life of a publisher, wherever it is attached."""
+        ...
+
+    def is_advertised(self, publisher: str, incarnation: int) -> bool:
+        """Whether a life of a publisher has any advertisement."""
+        ...
+
+    def sides_of(self, life: Life) -> Iterable[str]:
+        """The neighbours that events of a life of a publisher come from."""
+        ...
+
+    def entries(self) -> Mapping[str, SubscriptionEntry]:
+        """The subscriptions by id."""
+        ...
+
+    def advertisements(self) -> Mapping[str, AdvertisementEntry]:
+        """The advertisements by id."""
+        ...
+
+    def subscribe(
+        self,
+        id: str,
+        filter: Filter,
+        destination: int,
+        settled: Answer,
+        partly: Partly,
+        is_renewed: bool = False,
+    ) -> None:
+        """`partly` is told behind which brokers alone it has not settled, if they cannot be
+        reached, as often as that changes. One that is renewed after a broker has lost its memory is
+        served at once: neighbours have not forgotten what they send it."""
+        ...
+
+    def serve(self, id: str) -> None:
+        """A local subscription is served from every side from now on, settled or not."""
+        ...
+
+    def unsubscribe(self, id: str) -> None: ...
+
+    def advertise(
+        self,
+        id: str,
+        publisher: str,
+        incarnation: int,
+        filter: Filter,
+        settled: Answer,
+        partly: Partly,
+        attachment: int = 0,
+    ) -> None:
+        """`attachment` counts how often the publisher has attached itself to a broker."""
+        ...
+
+    def unadvertise(self, id: str, settled: Answer) -> None: ...
+
+    def handle(self, peer: str, message: RoutingMessage) -> None:
+        """A neighbour's message; `PeerError` when it cannot be meant."""
+        ...
+
+    def reset(self, peer: str) -> None:
+        """The link to `peer` starts anew."""
+        ...
+
+    def absent(self, peer: str) -> None:
+        """The link to `peer` has been down for a while."""
+        ...
+
+    def present(self, peer: str) -> None:
+        """The link to `peer` goes on where it was."""
+        ...
+
+    def unsettled(self) -> Mapping[str, int]:
+        """How many local subscriptions a neighbour has not settled, by neighbour."""
+        ...
+
+    def is_awaited(self, peer: str) -> bool:
+        """Whether a neighbour has yet to say what it knows, or to answer a local subscription."""
+        ...
+
+    def synchronise(self) -> None:
+        """Links that started anew have been given what they had queued."""
+        ...
+
+    def forget(self, peer: str) -> None:
+        """The neighbour is given up."""
+        ...
+
+
+RouterFactory = Callable[
+    [
+        str,
+        Iterable[str],
+        Callable[[str, Control], None],
+        Callable[[str], int],
+        Callable[[str], None],
+        Callable[[Life, str | None], None],
+        Callable[[str, int], None],
+    ],
+    Router,
+]
+"""Called with the broker's id, its neighbours, how to send, the destination of an anchor, and whom
+to tell that the publisher of a local advertisement has attached itself elsewhere, that what a life
+of a publisher publishes comes another way than before, and that its last advertisement has
+ended."""
+
+ROUTERS: dict[str, RouterFactory] = {"content": ContentRouter}
+"""Every routing strategy by the name the network file uses."""

@@ -1,0 +1,267 @@
+"""Settled: who is told, and when, that everything that followed from a request has happened.
+
+Every control message a broker sends to a neighbour carries a token; the neighbour answers it
+once all that it had to send on in turn has been answered. A `Request` is what somebody waits
+for here: it is settled when no token is outstanding for it, and then answers those who asked.
+
+Where a link is *absent*, what was to be said on it waits. A request that waits for nothing else is
+settled *partly*: everywhere but behind some brokers, the *open* ones. Who asked is told that too,
+with their names, and again when they become fewer or others: so those who are there need not wait
+for those who are not. A neighbour that has answered partly is waited for no less.
+
+Requests know nothing of what they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+Answer = Callable[[], None]
+Open = frozenset[str]
+"""Brokers behind which something has not settled."""
+Partly = Callable[[Open], None]
+
+NOWHERE: Final[Open] = frozenset()
+
+
+def _nothing(open: Open) -> None:
+    """For who does not want to know."""
+
+
+class Asker(NamedTuple):
+    """Who is to be told of a request."""
+
+    peer: str | None
+    """The neighbour that asked; None: a local client."""
+    settled: Answer
+    partly: Partly = _nothing
+
+
+class Request:
+    """Waits for tokens; answers everybody who asked once the last is in and it was sealed."""
+
+    __slots__ = ("askers", "on_settled", "on_side", "open", "outstanding", "settled")
+
+    def __init__(self, on_settled: Answer | None = None) -> None:
+        self.outstanding: dict[str, set[int]] = _NOTHING
+        """Per neighbour, what it has not answered; no neighbour without anything."""
+        self.askers: list[Asker] = _NOBODY
+        self.settled = False
+        self.open: Open | None = None
+        """Where it has not settled, as those who asked were told; None: it has nowhere."""
+        self.on_settled = on_settled
+        """Told when it settles, before those who asked."""
+        self.on_side: Callable[[str, Open], None] | None = None
+        """Told of every neighbour that has answered all it had to, partly or not: where it is open
+        behind that one."""
+
+    def tell_settled(self, told: Answer | None) -> None:
+        self.on_settled = told
+
+    def tell_sides(self, told: Callable[[str, Open], None] | None) -> None:
+        self.on_side = told
+
+
+_NOTHING: Final[dict[str, set[int]]] = {}
+_NOBODY: Final[list[Asker]] = []
+"""Of every request that has settled; there are many, and neither ever changes."""
+
+
+class _Token:
+    """Something that a neighbour has not settled."""
+
+    __slots__ = ("open", "requests")
+
+    def __init__(self) -> None:
+        self.requests: dict[Request, None] = {}
+        """Who waits for it."""
+        self.open: Open | None = None
+        """The neighbour has answered partly: where it has not settled."""
+
+
+class Settlement:
+    """The tokens this broker has outstanding at its neighbours and the requests behind them."""
+
+    def __init__(self) -> None:
+        self._last_token = 0
+        self._waiting: dict[str, dict[int, _Token]] = {}
+        """Per neighbour, the outstanding tokens."""
+        self._absent: set[str] = set()
+        """Neighbours that cannot answer for now."""
+
+    def token(self, peer: str) -> int:
+        """A fresh token for something that `peer` will answer."""
+        self._last_token += 1
+        self._waiting.setdefault(peer, {})[self._last_token] = _Token()
+        return self._last_token
+
+    def wait(self, request: Request, peer: str, token: int) -> None:
+        """`request` also waits for `token`, unless that has been answered already."""
+        waiting = self._waiting.get(peer, {}).get(token)
+        if waiting is None:
+            return
+        if request.outstanding is _NOTHING:
+            request.outstanding = {}
+        tokens = request.outstanding.setdefault(peer, set())
+        if token not in tokens:
+            tokens.add(token)
+            request.settled = False
+            waiting.requests[request] = None
+
+    def cancel(self, request: Request) -> None:
+        """What was asked for has ended: nothing is waited for any more. Neighbours who asked are
+        answered, because others may wait for what they asked for."""
+        for peer, tokens in request.outstanding.items():
+            for token in tokens:
+                self._waiting[peer][token].requests.pop(request, None)
+        askers = request.askers
+        request.outstanding, request.askers = _NOTHING, _NOBODY
+        for asker in askers:
+            if asker.peer is not None:
+                asker.settled()
+
+    def seal(self, request: Request, asker: Asker) -> None:
+        """Everything to wait for is known: answer now, or when the last token comes in."""
+        if not request.outstanding:
+            _settle(request)
+            asker.settled()
+            return
+        if request.askers is _NOBODY:
+            request.askers = []
+        request.askers.append(asker)
+        found = self._open(request)
+        if found is not None and found == request.open:
+            asker.partly(found)
+        else:
+            self._review(request)
+
+    def open_behind(self, request: Request, peer: str) -> Open:
+        """Where a request has not settled on the side of a neighbour, as far as that is known."""
+        tokens = request.outstanding.get(peer, ())
+        opens = [self._waiting[peer][token].open for token in tokens]
+        return frozenset((peer,)) if None in opens else _union(opens)
+
+    def answered(self, peer: str, token: int) -> None:
+        """The neighbour has settled what `token` stood for; unknown tokens are ignored."""
+        waiting = self._waiting.get(peer, {}).pop(token, None)
+        if waiting is None:
+            return
+        for request in waiting.requests:
+            self._drop(request, peer, token)
+        for request in waiting.requests:
+            if not request.outstanding:
+                if not request.settled:
+                    askers = request.askers
+                    _settle(request)
+                    for asker in askers:
+                        asker.settled()
+            else:
+                self._review(request)
+
+    def answered_partly(self, peer: str, token: int, open: Open) -> None:
+        """The neighbour has settled it everywhere but behind these brokers."""
+        waiting = self._waiting.get(peer, {}).get(token)
+        if waiting is None or waiting.open == open:
+            return
+        waiting.open = open
+        for request in list(waiting.requests):
+            if request.on_side is not None:
+                request.on_side(peer, self.open_behind(request, peer))
+            self._review(request)
+
+    def absent(self, peer: str) -> None:
+        """The neighbour cannot answer for now: nobody waits for it who need not."""
+        self._absent.add(peer)
+        requests: dict[Request, None] = {}
+        for waiting in self._waiting.get(peer, {}).values():
+            requests.update(waiting.requests)
+        for request in requests:
+            self._review(request)
+
+    def present(self, peer: str) -> None:
+        """The neighbour can answer."""
+        self._absent.discard(peer)
+
+    def _open(self, request: Request) -> Open | None:
+        """Where a request has not settled; None while a neighbour that is there has not said."""
+        found: set[str] = set()
+        for peer, tokens in request.outstanding.items():
+            waiting = self._waiting[peer]
+            for token in tokens:
+                open = waiting[token].open
+                if open is not None:
+                    found |= open
+                elif peer in self._absent:
+                    found.add(peer)
+                else:
+                    return None
+        return frozenset(found)
+
+    def _review(self, request: Request) -> None:
+        """Tell those who asked where it is open, if that has changed."""
+        if request.askers and not request.settled:
+            found = self._open(request)
+            if found is not None and found != request.open:
+                request.open = found
+                for asker in list(request.askers):
+                    asker.partly(found)
+
+    def replace(self, peer: str, old: int, new: int) -> None:
+        """Who waited for `old` waits for `new` instead: the message was sent again."""
+        waiting = self._waiting.get(peer, {}).pop(old, None)
+        for request in waiting.requests if waiting is not None else ():
+            self.wait(request, peer, new)
+            self._drop(request, peer, old)
+
+    def forget(self, peer: str) -> None:
+        """Nothing will answer `peer`'s tokens any more: they count as settled."""
+        for token in list(self._waiting.get(peer, ())):
+            self.answered(peer, token)
+        self._waiting.pop(peer, None)
+
+    def renew(self, peer: str, current: set[int]) -> None:
+        """`peer` will answer nothing but `current`, the tokens of all that it was told anew.
+
+        Who waited for something else waits for all of these: what it asked for may have been
+        replaced by any of them."""
+        outdated = [token for token in self._waiting.get(peer, ()) if token not in current]
+        everything, all_settled = Request(), self.token(peer)
+        for token in sorted(current):
+            self.wait(everything, peer, token)
+        for token in outdated:
+            self.replace(peer, token, all_settled)
+        asker = Asker(
+            None,
+            lambda: self.answered(peer, all_settled),
+            lambda open: self.answered_partly(peer, all_settled, open),
+        )
+        self.seal(everything, asker)
+
+    def drop_answers(self, peer: str) -> None:
+        """`peer` has forgotten what it asked."""
+        for tokens in self._waiting.values():
+            for waiting in tokens.values():
+                for request in waiting.requests:
+                    request.askers = [asker for asker in request.askers if asker.peer != peer]
+
+    def _drop(self, request: Request, peer: str, token: int) -> None:
+        """A request waits for a token no longer."""
+        tokens = request.outstanding[peer]
+        tokens.discard(token)
+        if not tokens:
+            del request.outstanding[peer]
+        if request.on_side is not None:
+            request.on_side(peer, self.open_behind(request, peer))
+
+
+def _settle(request: Request) -> None:
+    request.outstanding, request.askers = _NOTHING, _NOBODY
+    request.settled = True
+    request.open = None
+    if request.on_settled is not None:
+        request.on_settled()
+
+
+def _union(opens: Iterable[Open | None]) -> Open:
+    return NOWHERE.union(*(open for open in opens if open is not None))

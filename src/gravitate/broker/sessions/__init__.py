@@ -1,0 +1,1 @@
+"""Clients: what they are owed, and what they publish."""

@@ -1,0 +1,315 @@
+"""Publishers attached to a broker: what they advertise, what waits, how they come and go.
+
+A publication whose advertisement has not settled waits for it, everything published meanwhile
+behind it. A publisher that has been at another broker is *arriving*: its advertisements are taken
+along, and what it sends waits until they have settled, for then everything it published there is
+ahead. One that was sent away is *departing*: it has ended here, its advertisements stay until
+they have been taken along, or nobody has come for them in time.
+
+Does not know whether a publisher is the client of a session or is tethered to this broker: what
+the client is to be told goes to `Publisher.say`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.handovers import Handovers
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.interface.effects import AdvertisementSettled, Attached, HoldReading, SetTimer
+from gravitate.broker.interface.inputs import ClientPublished
+from gravitate.broker.lives import Life
+from gravitate.broker.routing.router import Router
+from gravitate.broker.routing.settlement import Open
+from gravitate.broker.sessions.chores import Chores
+from gravitate.broker.sessions.session import Publisher
+from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
+
+CLIENTS_OWN = "client:"
+"""Before the name of an advertisement that the client made itself."""
+
+
+def advertisement_id(publisher: str, incarnation: int, key: str) -> str:
+    """The same at every broker: the publisher may take it along."""
+    return f"{publisher}#{incarnation}/{key}"
+
+
+class PublisherPorts(NamedTuple):
+    """Who is asked and told about publishers."""
+
+    mark: Callable[[Batch], int]
+    """What mechanisms write on a batch that is published here."""
+    is_congested: Callable[[Life], bool]
+    """Asked whether events of a publisher go over a congested link."""
+    on_gone: Callable[[Life], None]
+    """Told of every publisher that was here."""
+    on_departure: Callable[[str, bool], None]
+    """Told of a departing publisher that it is gone (True) or back (False)."""
+    on_at_rest: Callable[[Publisher], None]
+    """Told when a publisher comes to rest, see `Publisher.at_rest`."""
+    on_taken_over: Callable[[Publisher], None]
+    """Told of a live publisher that it is attached elsewhere now."""
+    on_left: Callable[[Publisher], None]
+    """Told of a publisher that has ended here, or is no longer expected back."""
+    on_ended: Callable[[Publisher], None]
+    """Told when all that a publisher no longer advertises has ended everywhere."""
+    take: Callable[[ClientPublished], None]
+    """Looks at what a client has sent."""
+
+
+class Publishers:
+    def __init__(
+        self,
+        context: Context,
+        router: Router,
+        dispatch: Dispatch,
+        handovers: Handovers,
+        chores: Chores,
+        ports: PublisherPorts,
+    ) -> None:
+        self.ports = ports
+        self._context = context
+        self._router = router
+        self._dispatch = dispatch
+        self._handovers = handovers
+        self._chores = chores
+        self.departing: dict[str, Publisher] = {}
+        """Publishers on their way to another broker, by their ids."""
+        self._owners: dict[str, Publisher] = {}
+        """Whose the local advertisements are."""
+
+    # Coming and going ----------------------------------------------------------------------
+
+    def bring_along(
+        self, publisher: Publisher, advertisements: Mapping[str, Filter] | None = None
+    ) -> None:
+        """Attach the publisher here, with whatever it has advertised wherever it was, or with
+        the advertisements given, by key, which it had elsewhere."""
+        prefix = self._id(publisher, "")
+        known = {
+            entry.id.removeprefix(prefix): entry
+            for entry in self._router.advertised_by(publisher.id, publisher.incarnation)
+        }
+        if advertisements is None:
+            brought = {key: entry.filter for key, entry in known.items()}
+        else:
+            brought = dict(advertisements)
+        # One that is trailed has just been brought here, and what was published there may not
+        # have passed yet.
+        moving = any(
+            known[key].last_hop is not None or bool(known[key].trailing)
+            if key in known
+            else advertisements is not None  # told there, and not heard of here yet
+            for key in brought
+        )
+        if moving:
+            publisher.arriving = deque()
+            publisher.unsettled_advertisements.update(brought)
+            publisher.unanswered_advertisements.update(brought)
+        for key, filter in brought.items():
+            self.advertise(publisher, key, filter)
+        if not moving:
+            publisher.say(Attached(publisher.id))
+
+    def _arrived(self, publisher: Publisher) -> None:
+        """Everything the publisher published elsewhere is ahead: it publishes here now."""
+        sent, publisher.arriving = publisher.arriving, None
+        if sent is not None:
+            publisher.say(Attached(publisher.id))
+            for input in sent:
+                publisher.unpublished.take(input.bodies)
+                self.ports.take(input)
+            self.update_reading(publisher)
+
+    def came_back(self, id: str, incarnation: int) -> list[Publisher]:
+        """A publisher attaches itself here; if it had been sent away, what it was then."""
+        former = self.departing.get(id)
+        if former is None or former.incarnation != incarnation:
+            return []
+        del self.departing[id]
+        self.ports.on_left(former)
+        self.ports.on_departure(id, False)
+        return [former]
+
+    def depart(self, publisher: Publisher) -> None:
+        """The publisher has ended here; its advertisements wait to be taken along."""
+        assert not publisher.live, f"{publisher.id} goes on here"
+        if publisher.advertisements:
+            self.departing[publisher.id] = publisher
+        else:
+            self.ports.on_departure(publisher.id, True)
+
+    def abandon(self, id: str) -> None:
+        """Nobody came for what a departing publisher had advertised."""
+        publisher = self.departing.pop(id, None)
+        if publisher is not None:
+            self.ports.on_left(publisher)
+            self.unadvertise_all(publisher)
+
+    def departed(self, advertisement: str) -> None:
+        """The router tells that the publisher of a local advertisement is elsewhere now."""
+        publisher = self._owners.pop(advertisement, None)
+        if publisher is None:
+            return  # it was ending
+        self.release(publisher)
+        key = advertisement.removeprefix(self._id(publisher, ""))
+        publisher.advertisements.take(key)
+        self._expect_no_answer(publisher, key)
+        publisher.departed = True
+        if publisher.advertisements:
+            return
+        if self.departing.get(publisher.id) is publisher:
+            del self.departing[publisher.id]
+            self.ports.on_left(publisher)
+            self.ports.on_departure(publisher.id, True)
+        elif publisher.live:
+            self.ports.on_taken_over(publisher)
+
+    # Advertisements ------------------------------------------------------------------------
+
+    def advertise(self, publisher: Publisher, key: str, filter: Filter) -> None:
+        """Advertise under `key`, whatever that meant before."""
+        former = publisher.advertisements.get(key)
+        if former is not None and former != filter:
+            # What waits was published under what it meant before.
+            self.release(publisher)
+            publisher.advertisement_ended()
+        publisher.advertisements.put(key, filter)
+        publisher.unsettled_advertisements.add(key)
+        publisher.unanswered_advertisements.add(key)
+
+        def partly(open: Open) -> None:
+            if publisher.live:
+                publisher.open[key] = open
+                self._answered(publisher, key)
+
+        def settled() -> None:
+            if not publisher.live:
+                return
+            publisher.unsettled_advertisements.discard(key)
+            publisher.open.pop(key, None)
+            self._answered(publisher, key)
+            if key.startswith(CLIENTS_OWN):
+                name = key.removeprefix(CLIENTS_OWN)
+                publisher.say(AdvertisementSettled(publisher.id, name))
+            if not publisher.unsettled_advertisements:
+                self._arrived(publisher)
+                if publisher.at_rest():
+                    self.ports.on_at_rest(publisher)
+
+        id = self._id(publisher, key)
+        owner = self._owners.get(id)
+        if owner is not None and owner is not publisher:
+            owner.advertisements.take(key)
+        self._owners[id] = publisher
+        self._router.advertise(
+            id, publisher.id, publisher.incarnation, filter, settled, partly, publisher.attachment
+        )
+
+    def _answered(self, publisher: Publisher, key: str) -> None:
+        """An advertisement has settled wherever somebody can be reached. Those who cannot miss
+        nothing: what is published follows the links on which it has not settled."""
+        publisher.unanswered_advertisements.discard(key)
+        if publisher.unanswered_advertisements:
+            return
+        if publisher.arriving is None:
+            self.release(publisher)
+        elif publisher.may_arrive():
+            self._arrived(publisher)
+
+    def withdraw(self, publisher: Publisher, key: str) -> None:
+        """End an advertisement; what waits was published under it and goes before it ends."""
+        self.release(publisher)
+        self._unadvertise(publisher, key)
+
+    def _unadvertise(self, publisher: Publisher, key: str) -> None:
+        if publisher.advertisements.take(key) is not None:
+            self._expect_no_answer(publisher, key)
+            publisher.advertisement_ended()
+            id = self._id(publisher, key)
+            if self._owners.get(id) is publisher:
+                del self._owners[id]
+                publisher.unsettled_ends += 1
+                self._router.unadvertise(id, partial(self._ended, publisher))
+
+    def _expect_no_answer(self, publisher: Publisher, key: str) -> None:
+        publisher.unsettled_advertisements.discard(key)
+        publisher.unanswered_advertisements.discard(key)
+        publisher.open.pop(key, None)
+
+    def _ended(self, publisher: Publisher) -> None:
+        publisher.unsettled_ends -= 1
+        self._check_withdrawn(publisher)
+
+    def _check_withdrawn(self, publisher: Publisher) -> None:
+        if publisher.is_withdrawn():
+            self.ports.on_ended(publisher)
+
+    def unadvertise_all(self, publisher: Publisher) -> None:
+        """What it advertised ends, one after the other; others may take it over before that."""
+        keys = list(publisher.advertisements)
+        self._chores.add(
+            chain(
+                (partial(self._unadvertise, publisher, key) for key in keys),
+                [partial(self._check_withdrawn, publisher)],
+            )
+        )
+
+    def own(self, publisher: Publisher) -> None:
+        """The publisher has its advertisements from one that was here before it."""
+        for key in publisher.advertisements:
+            self._owners[self._id(publisher, key)] = publisher
+
+    def _id(self, publisher: Publisher, key: str) -> str:
+        return advertisement_id(publisher.id, publisher.incarnation, key)
+
+    # Publications --------------------------------------------------------------------------
+
+    def publish(self, publisher: Publisher, batch: Batch) -> None:
+        """Route a batch, after what it has to wait for."""
+        context = self._context
+        if context.observers:
+            batch.trace_mark = batch.trace_mark or self.ports.mark(batch)
+            for observer in context.observers:
+                observer.on_published(context.broker_id, batch, context.now)
+        widened, ended = publisher.widened(batch)
+        for key, filter in widened.items():
+            self.advertise(publisher, key, filter)
+        for key in ended:
+            self._unadvertise(publisher, key)
+        if not publisher.unanswered_advertisements and not publisher.held:
+            self._route(publisher, batch)
+            return
+        if not publisher.held:
+            at = context.now + context.options.hold_s_max
+            context.emit(SetTimer(publisher.hold_timer, at))
+        publisher.held.append(batch)
+        publisher.unpublished.add(batch.bodies)
+        self.update_reading(publisher)
+
+    def release(self, publisher: Publisher) -> None:
+        """What waits goes out; it follows the links on which its advertisement has not settled."""
+        while publisher.held:
+            batch = publisher.held.popleft()
+            publisher.unpublished.take(batch.bodies)
+            self._route(publisher, batch)
+        self.update_reading(publisher)
+
+    def _route(self, publisher: Publisher, batch: Batch) -> None:
+        if publisher.marks:
+            self._handovers.route(batch, publisher.marks.popleft())
+        else:
+            self._dispatch.route(batch, None)
+
+    def update_reading(self, publisher: Publisher) -> None:
+        """Hold the client, or let it go on, if that has changed."""
+        hold = publisher.must_wait(self.ports.is_congested(publisher.life))
+        if hold != publisher.reading_held:
+            publisher.reading_held = hold
+            publisher.say(HoldReading(publisher.id, hold))

@@ -1,0 +1,142 @@
+"""What becomes of links and timers, told to all parts that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gravitate.broker.assembly import Parts
+from gravitate.broker.interface.effects import Warn
+from gravitate.broker.messages.frames import Message, Publications
+from gravitate.broker.messages.guests import Deliveries
+
+
+class Upkeep:
+    """`forget_recent` is called when nobody will remind this broker of anything any more, `late`
+    when an orderly stop has taken too long."""
+
+    def __init__(
+        self, parts: Parts, forget_recent: Callable[[], None], late: Callable[[], None]
+    ) -> None:
+        self._parts = parts
+        self._forget_recent = forget_recent
+        self._late = late
+        self.has_reset = False
+        """Since the last step some link has started anew."""
+
+    # Links ---------------------------------------------------------------------------------
+
+    def on_link(self, peer: str, state: str) -> None:
+        context = self._parts.context
+        primary = self._parts.links.is_neighbour(peer)
+        if state == "reset":
+            if primary:
+                self._parts.router.reset(peer)
+                self.has_reset = True
+                self._parts.congestion.forget(peer)
+                self._parts.relocations.lost(peer)
+                self._parts.reassignments.lost(peer)
+                self._parts.deposits.reset(peer)
+            self._parts.tethered.lost(peer)
+            self._parts.tethers.link_reset(peer)
+            self._parts.subscribers.link_reset(peer)
+        elif state == "given up":
+            if primary:
+                self._parts.router.forget(peer)
+                self._parts.congestion.forget(peer)
+                self._parts.relocations.lost(peer)
+                self._parts.reassignments.lost(peer)
+                self._parts.tethers.advertisements_ended()
+                self._parts.deposits.forget(peer)
+            self._tethers_lost(peer)
+            context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
+        elif state == "down":
+            self._parts.tether_links.down(peer)
+        elif state == "absent" and primary:
+            self._parts.router.absent(peer)
+            self._parts.congestion.forget(peer)
+        elif state == "resumed" and primary:
+            self._parts.router.present(peer)
+        if state in ("reset", "resumed"):
+            self._parts.tether_links.up(peer)
+            self._parts.tethers.link_up(peer)
+            self._parts.subscribers.link_up(peer)
+        if state in ("reset", "resumed", "given up"):
+            self._parts.tether_links.review(peer)
+        if state != "absent":  # which is no news to who knows that it is down
+            for observer in context.observers:
+                observer.on_link(self._parts.broker_id, peer, state, context.now)
+
+    def keep(self, peer: str, message: Publications) -> Publications:
+        """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
+        or was by that side, goes everywhere, for the neighbour will not be told who wanted it. What
+        was handed over to be published there is published elsewhere."""
+        return Publications(
+            [
+                batch if self._parts.router.announced(batch, peer) else batch.flooding()
+                for batch in message.batches
+                if batch.tether is None
+            ]
+        )
+
+    def on_received(self, peer: str, message: Message) -> None:
+        """The other end of a link has a message of this one's."""
+        if isinstance(message, Deliveries):
+            self._parts.subscribers.taken(peer, message)
+
+    def on_taken(self, peer: str, message: Message) -> None:
+        """The other end of a link has passed on what was in a message of this one's."""
+        if not isinstance(message, Deliveries):
+            self._parts.tethers.taken(peer, message)
+
+    # Timers --------------------------------------------------------------------------------
+
+    def on_timer(self, key: str) -> None:
+        match key.split(":", 2):
+            case ["link", what, peer]:
+                self._parts.links.timer(what, peer, self._parts.context.now)
+            case ["mechanism", name, own_key]:
+                self._parts.posts.timer(name, own_key)
+            case ["hold", *session]:
+                self._parts.clients.hold_expired(":".join(session))
+            case ["tether", what, which]:
+                self._tether_timer(what, which)
+            case ["guest", what, which]:
+                self._parts.subscribers.timer(what, which)
+            case ["move", *move]:
+                self._parts.relocations.expired(":".join(move))
+                self._parts.reassignments.expired(":".join(move))
+            case ["chores"]:
+                pass  # every step goes on with them
+            case ["recent"]:
+                self._forget_recent()
+            case ["leases"]:
+                self._parts.paths.watch_leases()
+            case ["stop"]:
+                self._late()
+
+    def _tether_timer(self, what: str, which: str) -> None:
+        match what:
+            case "hold":
+                self._parts.tethered.hold_expired(which)
+            case "arrive":
+                self._parts.tethers.late(which)
+            case "idle":
+                self._parts.tether_links.idle(which)
+            case "down":
+                if self._parts.tether_links.given_up(which):
+                    self._tethers_down(which)
+
+    def _tethers_down(self, peer: str) -> None:
+        """A link that tethers go over has been down for a while. Where it is the tree's too, what
+        is under way on it is not forgotten: those who are served here for others go on."""
+        if self._parts.links.is_neighbour(peer):
+            self._parts.tethers.link_lost(peer)
+            self._parts.subscribers.link_down(peer)
+            self._parts.tether_links.review(peer)
+        else:
+            self._tethers_lost(peer)
+
+    def _tethers_lost(self, peer: str) -> None:
+        self._parts.tethered.lost(peer)
+        self._parts.tethers.link_lost(peer)
+        self._parts.subscribers.link_lost(peer)

@@ -1,0 +1,222 @@
+"""What a neighbour might say that is out of its mind: any message, about anybody, at any time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gravitate.broker.messages import frames as m
+from gravitate.broker.messages import guests as g
+from gravitate.model.events import Batch, Event
+from gravitate.model.language import parse
+from gravitate.wire.mqtt.bodies import FrameBodies
+
+CLIENTS: Final = ("c1", "c2", "stranger")
+MOVES: Final = ("m1", "m2", "m3", "home:a:1:2")
+FILTERS: Final = tuple(map(parse, ("v > 1", "v = 2", "topic = 't'", "w = 'x' OR v < 3", "v >= 0")))
+
+
+def message(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    """Any message; names and numbers are such that some of them are known to the receiver, which
+    is the first of the brokers. The third says it, and is a neighbour as the second is."""
+    kinds = (_routing, _routing, _mechanism, _move, _tether, _guest, _deposit, _carrying, _carrying)
+    return draw.choice(kinds)(draw, brokers)
+
+
+def _number(draw: random.Random) -> int:
+    return draw.choice((0, 1, 2, 3, 5, 10, draw.randrange(50), 2**40))
+
+
+def _token(draw: random.Random) -> int:
+    return draw.randrange(60)
+
+
+def _path(draw: random.Random, brokers: Sequence[str], *, back: bool = False) -> tuple[str, ...]:
+    """Mostly one from the sender by way of the receiver; or the other way, for answers."""
+    if draw.random() < 0.95:
+        way = (brokers[2], brokers[0], brokers[1])[: draw.randint(2, 3)]
+        return way[::-1] if back else way
+    return tuple(draw.choice(brokers) for _ in range(draw.randrange(4)))
+
+
+def _wanted(draw: random.Random) -> tuple[g.Wanted, ...]:
+    return tuple(
+        g.Wanted(draw.choice(("s1", "s2")), draw.choice(FILTERS), draw.randint(0, 2))
+        for _ in range(draw.randrange(3))
+    )
+
+
+def _routing(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    client = draw.choice(CLIENTS)
+    life, filter = f"{client}#{draw.randint(1, 2)}", draw.choice(FILTERS)
+    known = (f"{life}/topic:t", f"{life}/client:n", f"{life}@{draw.choice(brokers)}/1", "z")
+    match draw.randrange(7):
+        case 0:
+            return m.Advertise(
+                draw.choice(known), client, draw.randint(1, 2), filter, _token(draw),
+                _number(draw),
+            )  # fmt: skip
+        case 1:
+            return m.Unadvertise(draw.choice(known), _token(draw))
+        case 2:
+            path = _path(draw, brokers)
+            return m.Subscribe(
+                draw.choice(known),
+                filter,
+                brokers[draw.choice((1, 2, 2, 2))],
+                path,
+                _token(draw),
+            )
+        case 3:
+            return m.Unsubscribe(draw.choice(known), _token(draw))
+        case 4:
+            return m.Settled(_token(draw), _open(draw, brokers))
+        case 5:
+            phase = draw.choice(("advertisements", "subscriptions"))
+            return m.SyncEnd(phase, _open(draw, brokers))
+    link = (draw.choice(brokers), draw.choice(brokers))
+    if draw.random() < 0.5:
+        return m.Drained(link)
+    return m.Congested(link, ((draw.choice((*CLIENTS, *brokers)), 1),))
+
+
+def _open(draw: random.Random, brokers: Sequence[str]) -> tuple[str, ...]:
+    return tuple(draw.choice((*brokers, "x")) for _ in range(draw.choice((0, 0, 0, 1, 2))))
+
+
+def _deposit(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    about = (_number(draw), _number(draw), draw.choice(brokers), draw.choice(CLIENTS), 1)
+    kind = draw.choice((g.Entrusted, g.Reminder))
+    return kind(*about, _wanted(draw), _number(draw))
+
+
+def _mechanism(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    return m.MechanismMessage(draw.choice(("grape", "pop", "none")), draw.randbytes(4))
+
+
+def _move(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    move, path, way_back = draw.choice(MOVES), _path(draw, brokers), _path(draw, brokers, back=True)
+    match draw.randrange(6):
+        case 0:
+            tether = draw.choice(("", *brokers))
+            return m.PrepareMove(move, path, draw.choice((0.0, 5.0, -1.0)), tether)
+        case 1:
+            return m.MoveAnswer(move, way_back, draw.random() < 0.5, "why")
+        case 2:
+            return m.EndMove(move, path)
+        case 3:
+            origin = draw.choice(("", *brokers))
+            return g.TakeGuest(
+                move, path, draw.choice(CLIENTS), _number(draw), _wanted(draw),
+                draw.choice((0.0, 5.0)), origin, _number(draw),
+            )  # fmt: skip
+        case 4:
+            step = draw.choice(list(g.GuestStep))
+            origin = draw.choice(("", *brokers))
+            return g.GuestAnswer(
+                move, way_back, step, "why", origin, _number(draw), draw.choice(CLIENTS),
+                _wanted(draw), _number(draw), _number(draw),
+            )  # fmt: skip
+    batches = tuple(_batch(draw, brokers) for _ in range(draw.randrange(3)))
+    seen = tuple(
+        (draw.choice(CLIENTS), draw.randint(1, 2), _number(draw)) for _ in range(draw.randrange(3))
+    )
+    qos = tuple(draw.randint(0, 1) for _ in batches)
+    return g.GuestCut(
+        move, path, seen, qos, batches, draw.randrange(3), draw.random() < 0.3,
+        _open(draw, brokers), draw.random() < 0.8, _number(draw),
+    )  # fmt: skip
+
+
+def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    life = (draw.choice(CLIENTS), draw.randint(1, 2))
+    attachment = draw.choice((0, 1, 2, 1 << 20, (1 << 20) + 1))
+    key = draw.choice(("topic:t", "client:n"))
+    match draw.randrange(10):
+        case 0:
+            lost, way = draw.choice(("", *brokers)), _path(draw, brokers)
+            return m.TetherAttach(*life, attachment, {key: draw.choice(FILTERS)}, way, lost)
+        case 1:
+            return m.TetherAdvertise(*life, key, draw.choice(FILTERS))
+        case 2:
+            return m.TetherUnadvertise(*life, key)
+        case 3:
+            return m.TetherPaused(*life, attachment)
+        case 4:
+            return m.TetherDetach(*life)
+        case 5:
+            return m.TetherAttached(*life, attachment)
+        case 6:
+            return m.TetherSettled(*life, attachment, "n")
+        case 7:
+            return m.TetherHold(*life, attachment, draw.random() < 0.5)
+        case 8:
+            return m.TetherRedirect(*life, attachment, draw.choice(brokers))
+    reason = draw.choice(("moved", "overloaded", "stopping", "ended", "nonsense"))
+    target = draw.choice(("", *brokers))
+    return m.TetherClosed(*life, attachment, reason, target, _path(draw, brokers))
+
+
+def _guest(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    about = (draw.choice((0, 1, 2, 3)), draw.choice((0, 1, 2, 3)))
+    match draw.randrange(8):
+        case 0:
+            return g.GuestAttach(*about, draw.choice(CLIENTS), draw.choice(("", *MOVES)))
+        case 1:
+            return g.GuestWants(*about, _wanted(draw), _number(draw))
+        case 2:
+            return g.GuestPaused(*about)
+        case 3:
+            return g.GuestDetach(*about)
+        case 4:
+            return g.GuestAttached(*about)
+        case 5:
+            return g.GuestSettled(*about, "s1", _number(draw))
+        case 6:
+            return g.GuestRedirect(*about, draw.choice(brokers))
+    reason = draw.choice(("moved", "overloaded", "not-here", "nonsense"))
+    target = draw.choice(("", *brokers))
+    return g.GuestClosed(*about, reason, target, draw.choice(("", *MOVES)), _path(draw, brokers))
+
+
+def _carrying(draw: random.Random, brokers: Sequence[str]) -> m.Message:
+    batches = [_batch(draw, brokers) for _ in range(draw.randrange(3))]
+    if draw.random() < 0.7:
+        return m.Publications(batches)
+    return g.Deliveries(draw.randrange(4), draw.randrange(4), draw.randint(0, 1), tuple(batches))
+
+
+def _batch(draw: random.Random, brokers: Sequence[str]) -> Batch:
+    first, count = draw.randint(1, 6), draw.randint(1, 3)
+    events = [Event({"topic": "t", "v": str(n)}, b"x") for n in range(count)]
+    return Batch(
+        draw.choice(CLIENTS),
+        draw.randint(1, 2),
+        range(first, first + count),
+        FrameBodies.from_events(events),
+        draw.randint(0, 1),
+        0.0,
+        draw.random() < 0.3,
+        _path(draw, brokers),
+        draw.choice((0, 0, 1, 2**63)),
+        draw.choice((None, None, *brokers)),
+    )
+
+
+def frame(draw: random.Random, brokers: Sequence[str], sequence: int) -> tuple[Any, int]:
+    """A frame that is in its place, and the number that follows it; rarely one that is not."""
+    kind = draw.random()
+    if kind < 0.9:
+        messages = [message(draw, brokers) for _ in range(draw.randint(1, 3))]
+        return m.Data(
+            sequence,
+            0 if draw.random() < 0.95 else _number(draw),
+            messages,
+            0 if draw.random() < 0.95 else _number(draw),
+        ), sequence + len(messages)
+    if kind < 0.95:
+        return m.Acknowledge(_number(draw), draw.choice((0, _number(draw)))), sequence
+    return draw.choice(
+        (m.Ping(1.0), m.Pong(-5.0), m.Draining(), m.Refusal("no", "why"), m.Data(99, 0, []))
+    ), sequence
