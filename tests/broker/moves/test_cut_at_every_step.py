@@ -17,7 +17,7 @@ from tests.support.wired import QUIET, Wired
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 OPTIONS = msgspec.structs.replace(QUIET, link_grace_s=600.0)
 WHY = Rationale("closer")
-STAY = "ace"
+STAY = "ce"
 """Where others publish and subscribe."""
 
 Cuts = list[tuple[str, str]]
@@ -97,9 +97,10 @@ class Scene:
         ("a", "d", "sub", "c", [("b", "c"), ("a", "c")]),
         ("a", "b", "pub", "c", [("a", "c"), ("b", "c")]),
         ("d", "c", "pub", "b", [("a", "b"), ("c", "d")]),
+        ("d", "c", "pub", "a", [("a", "c"), ("b", "c")]),
     ],
 )
-@pytest.mark.parametrize("for_s", [1.6, 8.0])
+@pytest.mark.parametrize("for_s", [1.6, 3.0, 8.0])
 def test_nothing_is_lost(
     publisher_at: str, subscriber_at: str, client: str, target: str, cuts: Cuts, for_s: float
 ) -> None:
