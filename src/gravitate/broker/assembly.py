@@ -22,20 +22,22 @@ from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.host import PostPorts, Posts
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.mechanisms.pings import Pings
-from gravitate.broker.messages.frames import Message, Publications, ToTether
+from gravitate.broker.messages.frames import Message, Publications
+from gravitate.broker.messages.tether import FromOrigin, HandedOver, ToOrigin
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
 from gravitate.broker.moves.tether.deposits import Deposits
-from gravitate.broker.moves.tether.publisher_origin import Tethers
+from gravitate.broker.moves.tether.origin import Tethers
+from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.moves.tether.publisher_remote import (
     Tethered,
     TetheredPublisherPorts,
     TetheredPublishers,
 )
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
+from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import (
     TetheredSubscriberPorts,
     TetheredSubscribers,
@@ -183,12 +185,13 @@ class Parts:
         )
         self.tethers = Tethers(
             context,
-            self.router,
             self.dispatch,
-            self.publishers,
-            self.tethered,
             self.tether_links,
+            self.tell_remote,
             lambda id, reason: self.clients.close(id, reason),
+        )
+        self.publisher_tethers = PublisherTethers(
+            context, self.router, self.dispatch, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
             context,
@@ -197,21 +200,16 @@ class Parts:
             self.dispatch.send_control,
             lambda move: self.subscribers.guests.ended(move),
         )
-        tethered_subscribers = self._tethered_subscribers()
+        self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
-            context,
-            self.dispatch,
-            self.subscriptions,
-            tethered_subscribers,
-            self.tether_links,
-            lambda id, reason: self.clients.close(id, reason),
+            context, self.dispatch, self.subscriptions, tethered_subscribers, self.tethers
         )
         self.clients = Clients(
             context,
             self.subscriptions,
             self.dispatch,
             self.publishers,
-            self.tethers,
+            self.publisher_tethers,
             self.subscriber_tethers,
             ClientPorts(
                 on_closed=lambda publisher: self.relocations.on_closed(publisher),
@@ -225,7 +223,7 @@ class Parts:
             context,
             self.clients,
             self.publishers,
-            self.tethers,
+            self.publisher_tethers,
             self.tethered,
             self.paths,
             lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
@@ -268,7 +266,7 @@ class Parts:
             TetheredSubscriberPorts(
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
-                tell_here=lambda peer, message: self.subscriber_tethers.handle(peer, message),
+                tell_here=self.tethers.handle,
                 on_paused=lambda session: self.reassignments.on_paused(session),
                 on_back=lambda session: self.reassignments.on_back(session),
                 on_closed=lambda session: self.reassignments.closed(session),
@@ -305,12 +303,17 @@ class Parts:
 
     def _is_link_needed(self, peer: str) -> bool:
         return (
-            peer in self.tethers.peers()
+            self.tethers.needs(peer)
             or peer in self.tethered.origins()
-            or self.subscribers.needs_link(peer)
+            or peer in self.tethered_subscribers.origins()
         )
 
-    def _tell_tether(self, origin: str, message: ToTether) -> None:
+    def tell_remote(self, origin: str, message: FromOrigin | HandedOver) -> None:
+        """Each knows its own."""
+        self.tethered.handle(origin, message)
+        self.tethered_subscribers.handle(origin, message)
+
+    def _tell_tether(self, origin: str, message: ToOrigin) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
         if origin == self.broker_id:
             self.tethers.handle(origin, message)

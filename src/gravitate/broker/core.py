@@ -108,7 +108,7 @@ class Broker:
         self.links, self.router, self.dispatch = parts.links, parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers = parts.clients, parts.publishers
-        self.tethers, self.tethered = parts.tethers, parts.tethered
+        self.tethers, self.tethered = parts.publisher_tethers, parts.tethered
         self.tether_links, self.subscribers = parts.tether_links, parts.subscribers
         self._handlers = self._all_handlers()
         self._stopping = False

@@ -15,7 +15,6 @@ from gravitate.broker.messages.frames import (
     Congested,
     Drained,
     EndMove,
-    FromTether,
     MechanismMessage,
     Message,
     MoveAnswer,
@@ -24,20 +23,17 @@ from gravitate.broker.messages.frames import (
     Settled,
     Subscribe,
     SyncEnd,
-    ToTether,
     Unadvertise,
     Unsubscribe,
 )
 from gravitate.broker.messages.guests import (
-    Deliveries,
     Entrusted,
-    FromOrigin,
     GuestAnswer,
     GuestCut,
     Reminder,
     TakeGuest,
-    ToOrigin,
 )
+from gravitate.broker.messages.tether import Deliveries, FromOrigin, HandedOver, ToOrigin
 from gravitate.errors import PeerError
 
 Handler = Callable[[str, Any], None]
@@ -52,12 +48,12 @@ class Incoming:
         """Neighbours that have not said what they know since the start."""
         subscribers = parts.subscribers
         self._on_any_link: dict[type, Handler] = {
-            Publications: self._publications,
-            **_all(get_args(FromTether), parts.tethered.handle),
-            **_all(get_args(ToTether), parts.tethers.handle),
-            **_all((Deliveries, *get_args(FromOrigin), *get_args(ToOrigin)), subscribers.handle),
+            Deliveries: subscribers.handle,
+            **_all((HandedOver, *get_args(FromOrigin)), parts.tell_remote),
+            **_all(get_args(ToOrigin), parts.tethers.handle),
         }
         self._along_tree: dict[type, Handler] = {
+            Publications: self._publications,
             Subscribe: self._subscribe,
             **_all((Unsubscribe, Settled), parts.router.handle),
             **_all((Advertise, Unadvertise, SyncEnd), self._advertised),
@@ -82,11 +78,6 @@ class Incoming:
     def _publications(self, peer: str, message: Publications) -> None:
         parts = self._parts
         for batch in message.batches:
-            if batch.tether is not None:
-                parts.tethered.publish(peer, batch)
-                continue
-            if not parts.links.is_neighbour(peer):
-                raise PeerError("no-neighbour", "publications that were not handed over")
             if batch.flood:
                 parts.lives.heard(batch.stream, parts.context.now)
             parts.dispatch.route(batch, peer)
@@ -100,9 +91,9 @@ class Incoming:
         """What tethers wait for, too."""
         self._parts.router.handle(peer, message)
         if isinstance(message, Advertise):
-            self._parts.tethers.heard(message)
+            self._parts.publisher_tethers.heard(message)
         else:
-            self._parts.tethers.advertisements_ended()
+            self._parts.publisher_tethers.advertisements_ended()
         if isinstance(message, SyncEnd):
             self._unheard.discard(peer)
             if not self._unheard:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gravitate.broker.assembly import Parts
 from gravitate.broker.interface.effects import Warn
 from gravitate.broker.messages.frames import Message, Publications
-from gravitate.broker.messages.guests import Deliveries
+from gravitate.broker.messages.tether import Deliveries
 
 
 class Upkeep:
@@ -37,15 +37,15 @@ class Upkeep:
                 self._parts.reassignments.lost(peer)
                 self._parts.deposits.reset(peer)
             self._parts.tethered.lost(peer)
+            self._parts.subscribers.tethered.lost(peer)
             self._parts.tethers.link_reset(peer)
-            self._parts.subscribers.link_reset(peer)
         elif state == "given up":
             if primary:
                 self._parts.router.forget(peer)
                 self._parts.congestion.forget(peer)
                 self._parts.relocations.lost(peer)
                 self._parts.reassignments.lost(peer)
-                self._parts.tethers.advertisements_ended()
+                self._parts.publisher_tethers.advertisements_ended()
                 self._parts.deposits.forget(peer)
             self._tethers_lost(peer)
             context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
@@ -59,7 +59,7 @@ class Upkeep:
         if state in ("reset", "resumed"):
             self._parts.tether_links.up(peer)
             self._parts.tethers.link_up(peer)
-            self._parts.subscribers.link_up(peer)
+            self._parts.subscribers.guests.link_up(peer)
         if state in ("reset", "resumed", "given up"):
             self._parts.tether_links.review(peer)
         if state != "absent":  # which is no news to who knows that it is down
@@ -68,13 +68,11 @@ class Upkeep:
 
     def keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
-        or was by that side, goes everywhere, for the neighbour will not be told who wanted it. What
-        was handed over to be published there is published elsewhere."""
+        or was by that side, goes everywhere, for the neighbour will not be told who wanted it."""
         return Publications(
             [
                 batch if self._parts.router.announced(batch, peer) else batch.flooding()
                 for batch in message.batches
-                if batch.tether is None
             ]
         )
 
@@ -86,7 +84,7 @@ class Upkeep:
     def on_taken(self, peer: str, message: Message) -> None:
         """The other end of a link has passed on what was in a message of this one's."""
         if not isinstance(message, Deliveries):
-            self._parts.tethers.taken(peer, message)
+            self._parts.publisher_tethers.taken(peer, message)
 
     # Timers --------------------------------------------------------------------------------
 
@@ -130,13 +128,14 @@ class Upkeep:
         """A link that tethers go over has been down for a while. Where it is the tree's too, what
         is under way on it is not forgotten: those who are served here for others go on."""
         if self._parts.links.is_neighbour(peer):
+            self._parts.subscribers.tethered.down(peer)
             self._parts.tethers.link_lost(peer)
-            self._parts.subscribers.link_down(peer)
             self._parts.tether_links.review(peer)
         else:
             self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
         self._parts.tethered.lost(peer)
+        self._parts.subscribers.guests.link_given_up(peer)
+        self._parts.subscribers.tethered.lost(peer)
         self._parts.tethers.link_lost(peer)
-        self._parts.subscribers.link_lost(peer)

@@ -60,7 +60,7 @@ class RandomMigrations:
             client = generator.choice(connected)
             session = self._session(client)
             tether = session.tether if session is not None else None
-            source = client.broker if tether is None else tether.broker
+            source = client.broker if tether is None else tether.place
             self._request(RelocatePublisher, client, source, generator)
 
     def _reassigns(self, _: None) -> None:

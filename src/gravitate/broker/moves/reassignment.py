@@ -20,7 +20,7 @@ Which of the two it is, is the client's word alone: it comes back only if it has
 it is attached, and it has received nothing elsewhere then.
 
 A client that does not follow, or that publishes, stays connected, and its broker does all of this
-in its stead (`subscriber_origin`); the source is then the broker that serves it.
+in its stead (`tether`); the source is then the broker that serves it.
 
 A subscription that the client changes before it has paused rolls the move back; one that it changes
 later is changed where it arrives.
@@ -44,7 +44,7 @@ from gravitate.broker.messages.guests import (
     TakeGuest,
 )
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
+from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.session import Session

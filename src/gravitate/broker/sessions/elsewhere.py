@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class PublisherElsewhere(Protocol):
     """One client as a publisher."""
 
-    broker: str
+    place: str
     """Where it is attached, or is being attached."""
     held: bool
     """The broker that it is attached to takes nothing from it for now."""

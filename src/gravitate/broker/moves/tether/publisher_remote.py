@@ -33,8 +33,10 @@ from gravitate.broker.interface.effects import (
 )
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.frames import (
-    FromTether,
+from gravitate.broker.messages.tether import (
+    FromOrigin,
+    HandedOver,
+    Publishing,
     TetherAdvertise,
     TetherAttach,
     TetherAttached,
@@ -44,8 +46,9 @@ from gravitate.broker.messages.frames import (
     TetherPaused,
     TetherRedirect,
     TetherSettled,
-    TetherUnadvertise,
-    ToTether,
+    TetherStay,
+    TetherWithdraw,
+    ToOrigin,
 )
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.router import Router
@@ -54,8 +57,8 @@ from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.session import Publisher
 from gravitate.model.events import Batch
 
-Key = tuple[str, str, int]
-"""The broker of the client's session, the publisher, its incarnation."""
+Key = tuple[str, int]
+"""The broker of the client's session, and its number for the publisher."""
 
 
 class Tethered(Publisher):
@@ -64,21 +67,27 @@ class Tethered(Publisher):
     def __init__(
         self,
         origin: str,
+        number: int,
         id: str,
         incarnation: int,
         attachment: int,
         options: BrokerOptions,
         say: Callable[[Tethered, ToPublisher], None],
-        number: int,
+        serial: int,
     ) -> None:
         super().__init__(
-            id, incarnation, attachment, options, partial(say, self), f"tether:hold:{number}"
+            id, incarnation, attachment, options, partial(say, self), f"tether:hold:{serial}"
         )
         self.origin = origin
         self.number = number
+        self.serial = serial
         self.path: tuple[str, ...] = ()
         """Along which it was sent elsewhere."""
         self.follows = True
+
+    @property
+    def key(self) -> Key:
+        return self.origin, self.number
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """The broker of its session advertises for it."""
@@ -105,7 +114,7 @@ class TetheredPublishers:
         router: Router,
         publishers: Publishers,
         links: LinkTable,
-        tell: Callable[[str, ToTether], None],
+        tell: Callable[[str, ToOrigin], None],
         ports: TetheredPublisherPorts,
     ) -> None:
         self._ports = ports
@@ -116,11 +125,11 @@ class TetheredPublishers:
         self._tell = tell
         self._by_key: dict[Key, Tethered] = {}
         self._by_id: dict[str, dict[Key, Tethered]] = {}
-        self._by_number: dict[int, Tethered] = {}
+        self._by_serial: dict[int, Tethered] = {}
         self._leaving: set[Publisher] = set()
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
-        self._numbers = count(1)
+        self._serials = count(1)
         self._stopping = False
 
     def __iter__(self) -> Iterator[Tethered]:
@@ -142,70 +151,79 @@ class TetheredPublishers:
 
     # What the other end says ---------------------------------------------------------------
 
-    def handle(self, origin: str, message: FromTether) -> None:
+    def handle(self, origin: str, message: FromOrigin | HandedOver) -> None:
         if isinstance(message, TetherAttach):
-            self._attach(origin, message)
+            if isinstance(message.role, Publishing):
+                self._attach(origin, message, message.role)
             return
-        publisher = self._by_key.get((origin, message.publisher, message.incarnation))
+        publisher = self._by_key.get((origin, message.number))
         if publisher is None or publisher.departed:
             return  # it has gone elsewhere meanwhile, and says all of this again there
+        if isinstance(message, TetherDetach):
+            self._leaving.add(publisher)
+            self._end(publisher)
+        elif message.attachment == publisher.attachment:
+            self._do(publisher, message)
+
+    def _do(self, publisher: Tethered, message: FromOrigin | HandedOver) -> None:
         match message:
+            case HandedOver():
+                for batch in message.batches:
+                    self._publish(publisher, batch)
             case TetherAdvertise():
                 self._publishers.advertise(publisher, message.key, message.filter)
-            case TetherUnadvertise():
+            case TetherWithdraw():
                 self._publishers.withdraw(publisher, message.key)
             case TetherPaused():
-                if message.attachment == publisher.attachment:
-                    self._ports.on_paused(publisher)
-            case TetherDetach():
-                self._leaving.add(publisher)
-                self._end(publisher)
+                self._ports.on_paused(publisher)
 
-    def publish(self, origin: str, batch: Batch) -> None:
+    def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
-        publisher = self._by_key.get((origin, batch.publisher, batch.incarnation))
-        if publisher is not None and not publisher.departed:
-            mark = self._links.mark()
-            if mark is not None and mark.peer == origin:
-                self._links.retain(mark)
-                publisher.marks.append(mark)
-            batch = msgspec.structs.replace(batch, tether=None, flood=False)
-            self._publishers.publish(publisher, batch)
+        mark = self._links.mark()
+        if mark is not None and mark.peer == publisher.origin:
+            self._links.retain(mark)
+            publisher.marks.append(mark)
+        self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
 
-    def _attach(self, origin: str, message: TetherAttach) -> None:
-        id, incarnation = message.publisher, message.incarnation
-        publisher = self._make(origin, id, incarnation, message.attachment)
+    def _attach(self, origin: str, message: TetherAttach, role: Publishing) -> None:
+        id, incarnation = message.client, message.incarnation
+        key = (origin, message.number)
+        publisher = self._make(*key, id, incarnation, message.attachment)
         if self._stopping and origin != self._context.broker_id:
             publisher.say(CloseSession(id, STOPPING))
             return
+        known = self._by_key.get(key)
+        if known is not None and known.life != publisher.life:
+            self._end(known)
         former: list[Publisher] = []
-        for one in self.of((id, incarnation)):
+        for one in self.of(publisher.life):
             former.append(one)
             self._remove(one)
-            if one.origin != origin:
+            if one.key != key:
                 one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
         self._add(publisher)
-        publisher.way, publisher.lost = frozenset(message.way), message.lost
-        self._publishers.bring_along(publisher, message.advertisements)
+        publisher.way, publisher.lost = frozenset(role.way), role.lost or ""
+        self._publishers.bring_along(publisher, role.advertisements)
         for ended in former:
             self._publishers.unadvertise_all(ended)
 
-    def adopt(self, session: Publisher) -> Tethered:
+    def adopt(self, session: Publisher, number: int) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.arriving is None
         here = self._context.broker_id
-        publisher = self._make(here, session.id, session.incarnation, session.attachment)
+        publisher = self._make(here, number, *session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
         self._publishers.own(publisher)
         self._add(publisher)
         return publisher
 
-    def _make(self, origin: str, id: str, incarnation: int, attachment: int) -> Tethered:
-        options = self._context.options
-        number = next(self._numbers)
-        return Tethered(origin, id, incarnation, attachment, options, self._say, number)
+    def _make(
+        self, origin: str, number: int, id: str, incarnation: int, attachment: int
+    ) -> Tethered:
+        about = (origin, number, id, incarnation, attachment)
+        return Tethered(*about, self._context.options, self._say, next(self._serials))
 
     # What becomes of them ------------------------------------------------------------------
 
@@ -252,9 +270,9 @@ class TetheredPublishers:
                 self._end(publisher)
                 publisher.say(CloseSession(publisher.id, reason))
 
-    def hold_expired(self, number: str) -> None:
+    def hold_expired(self, serial: str) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._by_number.get(int(number))
+        publisher = self._by_serial.get(int(serial))
         if publisher is not None:
             self._publishers.release(publisher)
 
@@ -264,18 +282,18 @@ class TetheredPublishers:
         self._ports.on_closed(publisher)
 
     def _add(self, publisher: Tethered) -> None:
-        key = _key(publisher)
+        key = publisher.key
         assert key not in self._by_key, f"{key} is attached already"
-        self._by_key[key] = self._by_number[publisher.number] = publisher
+        self._by_key[key] = self._by_serial[publisher.serial] = publisher
         self._by_id.setdefault(publisher.id, {})[key] = publisher
 
     def _remove(self, publisher: Tethered) -> None:
         """What waits goes out; nothing more is taken from it."""
         self._publishers.release(publisher)
         publisher.live = False
-        key = _key(publisher)
+        key = publisher.key
         del self._by_key[key]
-        del self._by_number[publisher.number]
+        del self._by_serial[publisher.serial]
         del self._by_id[publisher.id][key]
         if not self._by_id[publisher.id]:
             del self._by_id[publisher.id]
@@ -283,20 +301,18 @@ class TetheredPublishers:
         self._publishers.ports.on_left(publisher)
 
     def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
-        about = (publisher.id, publisher.incarnation, publisher.attachment)
+        about = (publisher.number, publisher.attachment)
         match effect:
             case Attached():
-                message: ToTether = TetherAttached(*about)
+                message: ToOrigin = TetherAttached(*about)
             case AdvertisementSettled():
                 message = TetherSettled(*about, effect.name)
             case HoldReading():
                 message = TetherHold(*about, effect.hold)
+            case Redirect() if effect.target == self._context.broker_id:
+                message = TetherStay(*about)
             case Redirect():
                 message = TetherRedirect(*about, effect.target)
             case CloseSession():
-                message = TetherClosed(*about, effect.reason, effect.target, publisher.path)
+                message = TetherClosed(*about, effect.reason, effect.target, path=publisher.path)
         self._tell(publisher.origin, message)
-
-
-def _key(publisher: Tethered) -> Key:
-    return publisher.origin, publisher.id, publisher.incarnation

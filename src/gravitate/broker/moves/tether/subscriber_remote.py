@@ -16,6 +16,7 @@ Owns these sessions. Does not know the origin's end, nor how a move is led.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
@@ -38,23 +39,29 @@ from gravitate.broker.interface.effects import (
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.messages.guests import (
-    Deliveries,
     Entrusted,
-    FromOrigin,
     GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestSettled,
     GuestStep,
     Reminder,
     TakeGuest,
-    ToOrigin,
 )
 from gravitate.broker.messages.parcels import divided
+from gravitate.broker.messages.tether import (
+    Deliveries,
+    FromOrigin,
+    HandedOver,
+    Serving,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherStay,
+    TetherWants,
+    ToOrigin,
+)
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage, wanted_by_each
 from gravitate.broker.moves.staging import GuestPorts, Guests
@@ -84,7 +91,7 @@ class TetheredSubscriber(Session):
         id: str,
         incarnation: int,
         options: BrokerOptions,
-        send: Callable[[TetheredSubscriber, Batch, int, int], bool],
+        send: Callable[[TetheredSubscriber, Batch, int, int, int], bool],
         say: Callable[[TetheredSubscriber, ToClient], None],
         lives: Lives,
         serial: int,
@@ -103,6 +110,9 @@ class TetheredSubscriber(Session):
         self.kept: Retained = self._retained()
         self.sent = self._retained()
         """Handed over and not taken."""
+        self._numbers: deque[tuple[int, int]] = deque()
+        """Of these: the attachment, and the sequence."""
+        self._sequence = 0
         self.wants = 0
         """As of when it is known what the client wants."""
         self.version = 0
@@ -141,8 +151,10 @@ class TetheredSubscriber(Session):
         for part in divided((batch,), self._options.frame_events_max):
             if not self.sent.retain(part, qos, source):
                 return False
-            if self._send(self, part, qos, source.version):
-                self.taken(part)
+            self._sequence += 1
+            self._numbers.append((self.attachment, self._sequence))
+            if self._send(self, part, qos, self._sequence, source.version):
+                self.taken(self.attachment, self._sequence)
         return True
 
     def _is_kept(self, batch: Batch) -> bool:
@@ -205,6 +217,7 @@ class TetheredSubscriber(Session):
     def discard(self) -> None:
         for queue in (self.kept, self.sent):
             queue.take()
+        self._numbers.clear()
 
     def owed_events(self) -> int:
         return self.kept.measure.events + self.sent.measure.events
@@ -214,8 +227,10 @@ class TetheredSubscriber(Session):
         events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
         return Retained(events_max, bytes_max, self._links)
 
-    def taken(self, batch: Batch) -> None:
-        if self.sent.first() is batch:
+    def taken(self, attachment: int, sequence: int) -> None:
+        """The origin has what was handed over, if that is the first of it."""
+        if self._numbers and self._numbers[0] == (attachment, sequence):
+            self._numbers.popleft()
             self.sent.take_first()
 
     def drained(self) -> bool:
@@ -399,10 +414,12 @@ class TetheredSubscribers:
 
     # Handing over --------------------------------------------------------------------------
 
-    def _send(self, subscriber: TetheredSubscriber, batch: Batch, qos: int, version: int) -> bool:
+    def _send(
+        self, subscriber: TetheredSubscriber, batch: Batch, qos: int, sequence: int, version: int
+    ) -> bool:
         """Hand a batch over; whether it has been taken already."""
         origin, context = subscriber.origin, self._context
-        about = (subscriber.number, subscriber.attachment)
+        about = (subscriber.number, subscriber.attachment, sequence)
         message = Deliveries(*about, qos, (batch,), version)
         if origin == context.broker_id:
             self._ports.deliver_here(origin, message)
@@ -417,8 +434,7 @@ class TetheredSubscribers:
         """The origin's end of the link has received what was handed over."""
         subscriber = self._by_key.get((origin, message.number))
         if subscriber is not None:
-            for batch in message.batches:
-                subscriber.taken(batch)
+            subscriber.taken(message.attachment, message.sequence)
             if subscriber.drained():
                 self._ports.on_drained(subscriber)
 
@@ -427,17 +443,19 @@ class TetheredSubscribers:
         message: ToOrigin
         match effect:
             case Attached():
-                message = GuestAttached(*about)
+                message = TetherAttached(*about)
             case SubscriptionSettled() if self._by_key.get(subscriber.key) is not subscriber:
                 return  # nobody has come for it yet
             case SubscriptionSettled():
-                message = GuestSettled(*about, effect.name, subscriber.wants)
+                message = TetherSettled(*about, effect.name, subscriber.wants)
+            case Redirect() if effect.target == self._context.broker_id:
+                message = TetherStay(*about)
             case Redirect():
-                message = GuestRedirect(*about, effect.target)
+                message = TetherRedirect(*about, effect.target)
             case CloseSession():
-                message = GuestClosed(*about, effect.reason, effect.target)
+                message = TetherClosed(*about, effect.reason, effect.target)
                 if effect.reason == MOVED:
-                    message = GuestClosed(
+                    message = TetherClosed(
                         *about, MOVED, effect.target, subscriber.move, subscriber.path
                     )
             case _:
@@ -453,12 +471,13 @@ class TetheredSubscribers:
 
     # What the origin says ------------------------------------------------------------------
 
-    def handle(self, origin: str, message: FromOrigin) -> None:
-        if isinstance(message, GuestAttach):
-            self._attach(origin, message)
+    def handle(self, origin: str, message: FromOrigin | HandedOver) -> None:
+        if isinstance(message, TetherAttach):
+            if isinstance(message.role, Serving):
+                self._attach(origin, message, message.role.move)
             return
         subscriber = self._by_key.get((origin, message.number))
-        if isinstance(message, GuestDetach):
+        if isinstance(message, TetherDetach):
             self.guests.left_origin(origin, message.number)
             if subscriber is not None:
                 self._ports.on_closed(subscriber)
@@ -470,9 +489,12 @@ class TetheredSubscribers:
             or subscriber.recalled is not None
         ):
             return
-        if isinstance(message, GuestPaused):
+        if isinstance(message, TetherPaused):
             self._ports.on_paused(subscriber)
-            return
+        elif isinstance(message, TetherWants):
+            self._set(subscriber, message)
+
+    def _set(self, subscriber: TetheredSubscriber, message: TetherWants) -> None:
         subscriber.wants = message.version
         self._subscriptions.set(subscriber, message.subscriptions)
         if not self.guests.arrived(subscriber) and subscriber.returning:
@@ -481,10 +503,10 @@ class TetheredSubscribers:
         subscriber.version = message.version
         self._tell_served(subscriber)
 
-    def _attach(self, origin: str, message: GuestAttach) -> None:
+    def _attach(self, origin: str, message: TetherAttach, move: str | None) -> None:
         key = (origin, message.number)
-        if message.move:
-            found = self.guests.claim_tethered(origin, message.number, message.move)
+        if move is not None:
+            found = self.guests.claim_tethered(*key, move)
             former = self._by_key.get(key)
             if found is not None and former is not None:
                 self.end(former)
@@ -493,13 +515,13 @@ class TetheredSubscribers:
             if found is not None:
                 self._ports.on_back(found)
         if found is None:
-            self._tell(origin, GuestClosed(message.number, message.attachment, NOT_HERE))
+            self._tell(origin, TetherClosed(message.number, message.attachment, NOT_HERE))
             return
         assert isinstance(found, TetheredSubscriber)
         self._by_key[key] = found
         found.attachment = message.attachment
         found.retain_again()
-        found.returning = not message.move
+        found.returning = move is None
         found.leased = self.guests.stopping
         found.say(Attached(found.id))
 
