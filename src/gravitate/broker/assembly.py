@@ -43,7 +43,8 @@ from gravitate.broker.moves.tether.subscriber_remote import (
 )
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.routing.router import ROUTERS
+from gravitate.broker.routing.registry import ROUTERS
+from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
@@ -120,11 +121,13 @@ class Parts:
         self.router = ROUTERS[routing](
             self.broker_id,
             links,
-            lambda peer, message: self.dispatch.send_control(peer, message),
-            self.destinations.anchor,
-            lambda advertisement: self.publishers.departed(advertisement),
-            lambda *moved: self.subscribers.guests.publisher_moved(*moved),
-            lambda *life: self.lives.ended(life, context.now),
+            RouterPorts(
+                send=lambda peer, message: self.dispatch.send_control(peer, message),
+                destination_of=self.destinations.anchor,
+                departed=lambda advertisement: self.publishers.departed(advertisement),
+                moved=lambda *moved: self.subscribers.guests.publisher_moved(*moved),
+                ended=lambda life: self.lives.ended(life, context.now),
+            ),
         )
         self.dispatch = Dispatch(context, self.router, self.destinations, self.links)
         self.handovers = Handovers(self.dispatch, self.links)
