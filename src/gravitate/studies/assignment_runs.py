@@ -1,6 +1,6 @@
 """One run of the subscriber-assignment study: an instance in, what algorithms make of it out.
 
-Every result goes through the checker (`plan.assignment.problem.solution`), which trusts no algorithm. Two
+Every result goes through the checker (`problem.solution`), which trusts no algorithm. Two
 values stand beside the bandwidths and must not be mixed up: the *yardstick* is the value of the
 linear program that SLP1's (or SLP's) filters are from, as in the paper, and no bound; the *bound*
 is proven: no valid solution has less bandwidth.

@@ -1,4 +1,4 @@
-"""Algorithms 1 to 3 of the GRAPE paper and its selection, transcribed; the oracle for `plan.placement.grape`.
+"""Algorithms 1 to 3 of the GRAPE paper and its selection, transcribed; the oracle for `grape`.
 
 Plain recursion, one walk for each candidate, exact fractions. Names are the paper's.
 """

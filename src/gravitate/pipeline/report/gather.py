@@ -1,7 +1,7 @@
 """From the store of a run to the numbers of its report.
 
 Every step aggregates on Spark and brings to the driver what the network or a fixed number of
-rows bounds. Metrics are those of `pipeline.evaluate.metrics`, from what `pipeline.evaluate.measured` adds up, so that
+rows bounds. Metrics are those of `evaluate.metrics`, from what `evaluate.measured` adds up, so that
 a report, `gravitate evaluate --run` and the model can be held against each other. Nothing is drawn
 or written here.
 """

@@ -1,4 +1,4 @@
-"""Brokers and links of a run as its report shows them, from what `pipeline.evaluate.measured` adds up."""
+"""Brokers and links of a run as its report shows them, from what `evaluate.measured` adds up."""
 
 from __future__ import annotations
 
