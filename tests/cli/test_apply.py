@@ -29,10 +29,10 @@ from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import EnvironmentLack, FileError, InputError
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-from gravitate.serve.client_pages import client_pages
-from gravitate.serve.http import serve_status
-from gravitate.serve.moves import MoveList, MoveRecord
-from gravitate.serve.network import LiveNetwork, on_free_ports
+from gravitate.serve.control.network import LiveNetwork, on_free_ports
+from gravitate.serve.http.client_pages import client_pages
+from gravitate.serve.http.server import serve_status
+from gravitate.serve.node.moves import MoveList, MoveRecord
 from gravitate.serve.ports import free_ports
 from gravitate.simulate.run import run_scenario
 from gravitate.trace.writer import TraceWriter

@@ -1,4 +1,4 @@
-"""State machines as tables: what may follow what, for the code that runs and for who reads about it.
+"""State machines as tables: what may follow what, for the code that runs and for its readers.
 
 A machine is an enum of states and rows: in this state, upon this event, to that state, and what is
 done then. Its owner enters states through `enter`, which knows no way that is not in the table; a
