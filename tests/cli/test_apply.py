@@ -13,10 +13,10 @@ import paho.mqtt.client as paho
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.adapt.scenes import GRAPE_LOAD, script
 from tests.client.moving import Speaker, address_of, at, audience, client, live
 from tests.serve.mqtt.talk import on_loop
 from tests.serve.mqtt.test_paho import Stock
+from tests.support.scenes import GRAPE_LOAD, script
 from typer.testing import CliRunner
 
 from gravitate.cli import endpoints
@@ -29,10 +29,10 @@ from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import EnvironmentLack, FileError, InputError
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-from gravitate.serve.client_pages import client_pages
-from gravitate.serve.http import serve_status
-from gravitate.serve.moves import MoveList, MoveRecord
-from gravitate.serve.network import LiveNetwork, on_free_ports
+from gravitate.serve.control.network import LiveNetwork, on_free_ports
+from gravitate.serve.http.client_pages import client_pages
+from gravitate.serve.http.server import serve_status
+from gravitate.serve.node.moves import MoveList, MoveRecord
 from gravitate.serve.ports import free_ports
 from gravitate.simulate.run import run_scenario
 from gravitate.trace.writer import TraceWriter

@@ -33,8 +33,8 @@ from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import FileError
 from gravitate.model.moves import Move, MoveOutcome, ReassignSubscriber, client_of
-from gravitate.serve.moves import MoveRegister
-from gravitate.serve.network import LiveNetwork
+from gravitate.serve.control.network import LiveNetwork
+from gravitate.serve.node.moves import MoveRegister
 from gravitate.serve.ports import free_ports
 
 LATENCY_MS = 20.0

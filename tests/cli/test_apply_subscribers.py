@@ -17,7 +17,7 @@ from gravitate.config import network as network_file
 from gravitate.config import plan as plans
 from gravitate.errors import FileError
 from gravitate.model.moves import Rationale, ReassignSubscriber
-from gravitate.serve.network import LiveNetwork
+from gravitate.serve.control.network import LiveNetwork
 
 CHAIN = tuple(f"b{number}" for number in range(1, 7))
 SUBSCRIBERS = 30

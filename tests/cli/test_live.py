@@ -16,7 +16,7 @@ import pytest
 
 from gravitate.config import network
 from gravitate.config.build import shaped
-from gravitate.serve.network import on_free_ports
+from gravitate.serve.control.network import on_free_ports
 from gravitate.trace import reader
 
 pytestmark = pytest.mark.timeout(60)

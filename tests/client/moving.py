@@ -14,9 +14,9 @@ import msgspec
 from gravitate.broker.options import BrokerOptions
 from gravitate.client import Client, Message
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
-from gravitate.serve.moves import MoveRecord
+from gravitate.serve.control.network import LiveNetwork, on_free_ports, up
 from gravitate.serve.mqtt import MqttDoor
-from gravitate.serve.network import LiveNetwork, on_free_ports, up
+from gravitate.serve.node.moves import MoveRecord
 
 
 @contextlib.asynccontextmanager

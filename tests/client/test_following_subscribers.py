@@ -13,7 +13,7 @@ from tests.serve.mqtt.talk import on_loop
 
 from gravitate.broker.moves.reassignment import PATIENCE_S, State
 from gravitate.client import Client, Message
-from gravitate.serve.network import LiveNetwork
+from gravitate.serve.control.network import LiveNetwork
 
 CHAIN = ("b1", "b2", "b3", "b4")
 WAY = ("b1", "b4", "b2", "b3", "b1", "b2", "b1", "b4", "b3", "b2", "b1")

@@ -23,8 +23,8 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Batch, Event
 from gravitate.model.filters import EVERYTHING, Filter
-from gravitate.serve.network import on_free_ports, start_node
-from gravitate.serve.node import Node
+from gravitate.serve.control.network import on_free_ports, start_node
+from gravitate.serve.node.node import Node
 from gravitate.wire.mqtt.bodies import FrameBodies
 from gravitate.wire.peers import FrameDecoder, encode
 

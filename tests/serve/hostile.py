@@ -22,7 +22,7 @@ from tests.serve.watching import memory_mb, status
 
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network, save
 from gravitate.errors import GravitateError
-from gravitate.serve.network import on_free_ports
+from gravitate.serve.control.network import on_free_ports
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codec import PacketReader, encode
 from gravitate.wire.mqtt.codes import V5, V311

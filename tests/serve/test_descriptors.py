@@ -18,8 +18,8 @@ from tests.serve.watching import asked, memory_mb, status
 
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network, save
 from gravitate.serve import descriptors
+from gravitate.serve.control.network import on_free_ports
 from gravitate.serve.descriptors import LOG_EVERY_S, RESERVED, Doorkeeper, Kind
-from gravitate.serve.network import on_free_ports
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codes import V5
 from gravitate.wire.mqtt.encoder import encode
@@ -29,7 +29,7 @@ DEADLINE_S = 20.0
 PROGRAM = """
 import resource, sys
 from gravitate.config.network import load
-from gravitate.serve.processes import run_network
+from gravitate.serve.control.processes import run_network
 if __name__ == "__main__":
     limit, file, *brokers = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), int(limit)))

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from gravitate.config.build import shaped
-from gravitate.serve.network import on_free_ports
+from gravitate.serve.control.network import on_free_ports
 from gravitate.torture import faults
 from gravitate.torture.brokers import Broker, Brokers
 from gravitate.torture.clients import Publisher, Subscriber

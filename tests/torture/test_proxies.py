@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from gravitate.config.build import shaped
-from gravitate.serve.network import neighbours_of, on_free_ports, others_of
+from gravitate.serve.control.network import neighbours_of, on_free_ports, others_of
 from gravitate.serve.ports import free_ports
 from gravitate.torture.proxies import Proxies, Proxy
 

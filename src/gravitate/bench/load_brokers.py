@@ -20,8 +20,8 @@ import psutil
 from gravitate.bench.load_frames import publish
 from gravitate.bench.load_sockets import open_client, subscribe
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network
+from gravitate.serve.control.processes import Supervisor
 from gravitate.serve.ports import free_ports
-from gravitate.serve.processes import Supervisor
 
 START_S_MAX = 30.0
 STOP_S_MAX = 5.0

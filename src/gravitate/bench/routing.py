@@ -51,8 +51,8 @@ from gravitate.broker.routing.content.table import Neighbour
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 from gravitate.model.topics import topic_filter
+from gravitate.serve.control.processes import quieten_collector
 from gravitate.serve.mqtt.requests import Answer, Requests
-from gravitate.serve.processes import quieten_collector
 from gravitate.wire.mqtt.packets import TopicRequest
 
 BENCH: Final = "routing"

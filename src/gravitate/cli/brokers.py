@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gravitate.config.network import BrokerSpec, Network
-    from gravitate.serve.processes import RunSettings
-    from gravitate.serve.status import NodeStatus
+    from gravitate.serve.control.processes import RunSettings
+    from gravitate.serve.node.status import NodeStatus
 
 STATUS_TIMEOUT_S = 3.0
 
@@ -70,7 +70,7 @@ def up(
 
         check_unused(trace)
     settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
-    from gravitate.serve import processes as running
+    from gravitate.serve.control import processes as running
 
     def ready() -> None:
         _show_addresses(network, network.brokers)
@@ -100,8 +100,8 @@ def broker(
     When it is asked to restart, this command starts anew with what it was given."""
     network = load(path)
     settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
-    from gravitate.serve.network import broker_spec
-    from gravitate.serve.processes import RESTART_STATUS, run_network
+    from gravitate.serve.control.network import broker_spec
+    from gravitate.serve.control.processes import RESTART_STATUS, run_network
 
     spec = broker_spec(network, broker_id)
 
@@ -165,7 +165,7 @@ def _ask(spec: BrokerSpec) -> NodeStatus | None:
     import msgspec
 
     from gravitate.model.decoding import UNREADABLE
-    from gravitate.serve.status import NodeStatus
+    from gravitate.serve.node.status import NodeStatus
 
     if not spec.address.http:
         return None
@@ -206,9 +206,9 @@ def _settings(
 ) -> RunSettings:
     import logging
 
+    from gravitate.serve.control.processes import RunSettings
     from gravitate.serve.logs import set_up
-    from gravitate.serve.processes import RunSettings
-    from gravitate.serve.traces import TraceSettings
+    from gravitate.serve.node.traces import TraceSettings
 
     level = logging.INFO if verbose else logging.WARNING
     set_up(level)

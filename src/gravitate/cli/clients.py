@@ -179,7 +179,7 @@ def _address(host: str, port: int, network: Path | None, at: str) -> tuple[str, 
             raise InputError("--at names a broker of a network file: give --network too")
         return host, port
     from gravitate.cli.networks import load
-    from gravitate.serve.network import broker_spec
+    from gravitate.serve.control.network import broker_spec
 
     loaded = load(network)
     spec = broker_spec(loaded, at or loaded.brokers[0].id)

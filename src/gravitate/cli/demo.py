@@ -14,7 +14,7 @@ from gravitate.cli.brokers import Trace
 
 if TYPE_CHECKING:
     from gravitate.config.script import Script
-    from gravitate.serve.demo import DemoReport
+    from gravitate.serve.scenarios.demo import DemoReport
 
 SCENARIO = "demo"
 STATIC, GRAPE = "static", "grape"
@@ -43,7 +43,7 @@ def demo(
     them. Exit status 1 when a quote is missing.
 
     Spark makes the workload before, and a report of the traces after."""
-    from gravitate.serve.demo import report_json, report_table
+    from gravitate.serve.scenarios.demo import report_json, report_table
     from gravitate.trace.manifest import check_unused
 
     directory = trace or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
@@ -97,7 +97,7 @@ def _both_acts(script: Script, directory: Path, json: bool) -> DemoReport:
     from rich.console import Console
 
     from gravitate.config import network as network_file
-    from gravitate.serve.demo import introduce, play_act, report_of, with_grape
+    from gravitate.serve.scenarios.demo import introduce, play_act, report_of, with_grape
 
     directory.mkdir(parents=True, exist_ok=True)
     network_file.save(script.network, directory / NETWORK)

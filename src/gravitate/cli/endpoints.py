@@ -15,7 +15,7 @@ from gravitate.errors import EnvironmentLack, GravitateError, InputError
 if TYPE_CHECKING:
     from gravitate.config.network import BrokerSpec, Network
     from gravitate.model.moves import Move
-    from gravitate.serve.moves import MoveList, MoveRecord
+    from gravitate.serve.node.moves import MoveList, MoveRecord
 
 ANSWER_S_MAX: Final = 5.0
 """How long a broker may take for what it knows at once."""
@@ -72,7 +72,7 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
             # A broker answers so itself in no case; what stands before it cannot know more.
             raise lack(f"broker '{spec.id}' has failed, or what stands before it: {status}")
         if status >= 400:
-            from gravitate.serve.rolling import reason_in
+            from gravitate.serve.control.rolling import reason_in
 
             raise Refused(f"broker '{spec.id}' refuses: {reason_in(content)}")
         return msgspec.json.decode(content, type=what)
@@ -96,7 +96,7 @@ def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
     Once the broker has taken it, whatever keeps its end from being known is `OutcomeUnknown`."""
     import time
 
-    from gravitate.serve.moves import MoveRecord
+    from gravitate.serve.node.moves import MoveRecord
 
     until = time.monotonic() + MOVE_S_MAX
     record: MoveRecord | None = ask(
@@ -129,7 +129,7 @@ def wait_for_moves(network: Network, clients: Container[str]) -> None:
     import time
 
     from gravitate.model.moves import ClientMove, client_of
-    from gravitate.serve.moves import MoveList, MoveRecord
+    from gravitate.serve.node.moves import MoveList, MoveRecord
 
     until = time.monotonic() + MOVE_S_MAX
     # Those under way stand before those that ended, from page to page.
@@ -149,7 +149,7 @@ def wait_for_moves(network: Network, clients: Container[str]) -> None:
 
 def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
     """What each broker with an http port knows of its moves, and those that do not answer."""
-    from gravitate.serve.moves import MoveList
+    from gravitate.serve.node.moves import MoveList
 
     answers = _of_all(network, "/moves", MoveList)
     silent = [broker for broker, pages in answers.items() if pages is None]
@@ -158,7 +158,7 @@ def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
 
 def _joined(pages: list[MoveList]) -> MoveList:
     """Pages as one list: the first has the latest moves."""
-    from gravitate.serve.moves import MoveList
+    from gravitate.serve.node.moves import MoveList
 
     ended = [record for page in reversed(pages) for record in page.ended]
     # What ended between two pages was under way on the one and is told again on the other.
@@ -175,7 +175,7 @@ def _joined(pages: list[MoveList]) -> MoveList:
 def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], list[str]]:
     """At which broker each client is as a publisher, or, with `SUBSCRIBERS`, as a subscriber; and
     the brokers that do not tell."""
-    from gravitate.serve.client_pages import ClientList
+    from gravitate.serve.http.client_pages import ClientList
 
     answers = _of_all(network, page, ClientList)
     found = {

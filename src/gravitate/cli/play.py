@@ -11,7 +11,7 @@ from gravitate.cli import output
 from gravitate.cli.networks import NetworkFile, load
 
 if TYPE_CHECKING:
-    from gravitate.serve.stage import LiveResult
+    from gravitate.serve.scenarios.stage import LiveResult
 
 EXIT_UNSOUND = 1
 
@@ -34,7 +34,7 @@ def play(
     import uvloop
 
     from gravitate.config import scenario, workload_script
-    from gravitate.serve import stage
+    from gravitate.serve.scenarios import stage
 
     network = load(path)
     script = workload_script.load(what, network) if Path(what).is_dir() else scenario.load(what)

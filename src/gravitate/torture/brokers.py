@@ -23,7 +23,7 @@ import psutil
 
 from gravitate.config import network as networks
 from gravitate.config.network import Network
-from gravitate.serve.status import NodeStatus, Readiness
+from gravitate.serve.node.status import NodeStatus, Readiness
 from gravitate.torture.asking import NoAnswer, ask
 
 READY_S_MAX: Final = 90.0

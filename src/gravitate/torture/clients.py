@@ -22,7 +22,7 @@ from typing import Final
 
 from gravitate.config.network import Address
 from gravitate.errors import GravitateError
-from gravitate.serve.status import Readiness
+from gravitate.serve.node.status import Readiness
 from gravitate.torture.asking import NoAnswer, ask
 from gravitate.torture.ledger import (
     EXTRA,

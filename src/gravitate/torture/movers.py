@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 from gravitate.config.network import Address
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
-from gravitate.serve.client_pages import ClientList
-from gravitate.serve.moves import MoveRecord
+from gravitate.serve.http.client_pages import ClientList
+from gravitate.serve.node.moves import MoveRecord
 from gravitate.torture.asking import NoAnswer, ask
 from gravitate.torture.clients import Clock
 from gravitate.torture.ledger import ClientSpec, Ledger, Role

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from gravitate.config.network import Network
-from gravitate.serve.network import neighbours_of, others_of
+from gravitate.serve.control.network import neighbours_of, others_of
 from gravitate.serve.ports import free_ports
 from gravitate.torture.ledger import Link, link
 

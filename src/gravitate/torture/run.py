@@ -26,7 +26,7 @@ import uvloop
 from gravitate.config.build import shaped
 from gravitate.config.network import Network
 from gravitate.errors import EnvironmentLack, InputError
-from gravitate.serve.network import on_free_ports
+from gravitate.serve.control.network import on_free_ports
 from gravitate.torture.brokers import Brokers
 from gravitate.torture.clients import Client, Publisher, Subscriber
 from gravitate.torture.faults import FAULTS

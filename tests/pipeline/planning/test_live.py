@@ -20,8 +20,8 @@ from gravitate.pipeline.planning.making_subscribers import plan_subscribers
 from gravitate.pipeline.planning.publishers import Mechanism
 from gravitate.pipeline.planning.subscribers import Choice
 from gravitate.pipeline.planning.verification import verify
-from gravitate.serve.stage import perform, staged
-from gravitate.serve.traces import TraceSettings
+from gravitate.serve.node.traces import TraceSettings
+from gravitate.serve.scenarios.stage import perform, staged
 
 
 @pytest.mark.parametrize("kind", ["publishers", "subscribers"])

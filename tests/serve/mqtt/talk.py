@@ -12,7 +12,7 @@ import uvloop
 from gravitate.broker.interface.inputs import Input
 from gravitate.serve.mqtt import DoorOptions, MqttDoor, serve_mqtt
 from gravitate.serve.mqtt.connection import Connection
-from gravitate.serve.node import Node
+from gravitate.serve.node.node import Node
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codec import PacketReader, encode
 from gravitate.wire.mqtt.codes import V5

@@ -10,10 +10,10 @@ from tests.serve.mqtt.talk import Raw, on_loop, recording, serving, where
 from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.config.listeners import MqttSpec
 from gravitate.config.network import BrokerSpec, Network
+from gravitate.serve.control.network import on_free_ports, up
 from gravitate.serve.mqtt import DoorOptions, MqttDoor
 from gravitate.serve.mqtt.connection import Connection
 from gravitate.serve.mqtt.requests import Allotment, Refused, control_input
-from gravitate.serve.network import on_free_ports, up
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.codec import encode
 from gravitate.wire.mqtt.codes import PROPERTIES_BYTES_MAX, V5, V311, ReasonCode

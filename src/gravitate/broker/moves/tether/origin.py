@@ -6,7 +6,7 @@ as both, each by a tether of its own. The origin follows a move as a client woul
 
     ATTACHED --redirected, link up--> PAUSED --sent away--> ATTACHING --attached--> ATTACHED
        |                                |                       |
-       '-- lost: home                   '-- stay: ATTACHED      '-- late, refused, lost: back, or home
+       '-- lost: home                   '-- stay: ATTACHED      '-- late, refused: back, or home
 
 It can always take the client home; how, is where the two kinds differ.
 

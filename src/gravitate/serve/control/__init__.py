@@ -1,0 +1,1 @@
+"""Networks of nodes, in one process or in many: started, stopped, restarted in turn."""

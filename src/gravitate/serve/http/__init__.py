@@ -1,0 +1,1 @@
+"""What a node tells and takes over HTTP."""

@@ -1,0 +1,1 @@
+"""One broker on an event loop: its clock, its effects, its traces, what it tells about itself."""

@@ -1,0 +1,1 @@
+"""Scenarios played on sockets."""
