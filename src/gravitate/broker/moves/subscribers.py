@@ -1,6 +1,6 @@
 """Everything that moves subscribers, as the broker sees it: messages, timers, links, the end.
 
-Wires the parts (`staging`, `subscriber_remote`, `subscriber_origin`, `reassignment`) and passes
+Wires the parts (`staging`, `tether.remote`, `tether.subscriber`, `reassignment`) and passes
 on to each what concerns it; decides nothing itself.
 """
 
