@@ -91,10 +91,10 @@ def publishers(
     Nothing is moved: `gravitate apply` carries the plan out. Takes traces in where needed."""
     spark.require()
     from gravitate.config.script import ServiceTimes
-    from gravitate.pipeline.metrics import Terms
+    from gravitate.pipeline.evaluate.metrics import Terms
     from gravitate.pipeline.planning.making import plan_publishers
     from gravitate.pipeline.planning.publishers import Mechanism
-    from gravitate.plan.grape import GrapeParameters
+    from gravitate.plan.placement.grape import GrapeParameters
 
     choice = Mechanism(
         mechanism,
@@ -140,8 +140,8 @@ def hand_over(plan: Plan, target: Path | None, json: bool) -> None:
 
 def save_rows(session: Any, plan: Plan, out: Path) -> None:
     """Write the moves as Parquet."""
-    from gravitate.pipeline import schemas
     from gravitate.pipeline.planning.making import plan_rows
+    from gravitate.pipeline.tables import schemas
 
     rows = session.createDataFrame(list(plan_rows(plan)), schemas.PLANS)
     rows.coalesce(1).write.parquet(str(out / "plans"))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pipeline.report.samples import headline, run_figures
+from tests.support.reports import headline, run_figures
 
 from gravitate.pipeline.report.figures import Headline
 from gravitate.pipeline.report.metrics import METRICS, Metric, caveats, difference, differences

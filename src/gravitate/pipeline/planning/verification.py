@@ -25,11 +25,11 @@ from gravitate.config.plan import Plan, differences
 from gravitate.config.script import ServiceTimes
 from gravitate.errors import FileError
 from gravitate.model.moves import MoveOutcome
-from gravitate.pipeline.metrics import Terms
+from gravitate.pipeline.evaluate.metrics import Terms
 from gravitate.pipeline.planning import expectation
 from gravitate.pipeline.planning.making import Run
 from gravitate.pipeline.report.write import complete_store
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
 
 Tell = Callable[[str], None]
 Figures = dict[str, float | None]

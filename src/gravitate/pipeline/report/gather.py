@@ -1,7 +1,7 @@
 """From the store of a run to the numbers of its report.
 
 Every step aggregates on Spark and brings to the driver what the network or a fixed number of
-rows bounds. Metrics are those of `pipeline.metrics`, from what `pipeline.measured` adds up, so that
+rows bounds. Metrics are those of `evaluate.metrics`, from what `evaluate.measured` adds up, so that
 a report, `gravitate evaluate --run` and the model can be held against each other. Nothing is drawn
 or written here.
 """
@@ -16,8 +16,8 @@ import msgspec
 from pyspark.sql import functions as F
 
 from gravitate.config.network import Network
-from gravitate.pipeline.measured import measured, network_of
-from gravitate.pipeline.metrics import Evaluation, assessed
+from gravitate.pipeline.evaluate.measured import measured, network_of
+from gravitate.pipeline.evaluate.metrics import Evaluation, assessed
 from gravitate.pipeline.report.figures import (
     BrokerFigures,
     Facts,
@@ -37,7 +37,7 @@ from gravitate.pipeline.report.gather_interest import (
 )
 from gravitate.pipeline.report.gather_network import broker_figures, link_figures
 from gravitate.pipeline.report.timeline import periods
-from gravitate.pipeline.store import Store, StoreManifest
+from gravitate.pipeline.store.store import Store, StoreManifest
 from gravitate.trace import manifest as run_manifest
 
 MOVES_MAX: Final = 200
