@@ -28,6 +28,7 @@ from gravitate.broker.routing.router import Router
 from gravitate.broker.routing.settlement import Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -111,7 +112,7 @@ class Publishers:
             for key in brought
         )
         if moving:
-            publisher.arriving = deque()
+            publisher.enter(Publishing.ARRIVING)
             publisher.unsettled_advertisements.update(brought)
             publisher.unanswered_advertisements.update(brought)
         for key, filter in brought.items():
@@ -121,9 +122,10 @@ class Publishers:
 
     def _arrived(self, publisher: Inbound) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
-        sent, publisher.arriving = publisher.arriving, None
-        if sent is not None:
+        if publisher.state is Publishing.ARRIVING:
+            publisher.enter(Publishing.HERE)
             publisher.say(Attached(publisher.id))
+            sent, publisher.arriving = publisher.arriving, deque()
             for input in sent:
                 publisher.unpublished.take(input.bodies)
                 self.ports.take(input)
@@ -135,22 +137,25 @@ class Publishers:
         if former is None or former.incarnation != incarnation:
             return []
         del self.departing[id]
+        former.enter(Publishing.GONE)
         self.ports.on_left(former)
         self.ports.on_departure(id, False)
         return [former]
 
     def depart(self, publisher: Inbound) -> None:
         """The publisher has ended here; its advertisements wait to be taken along."""
-        assert not publisher.live, f"{publisher.id} goes on here"
+        assert publisher.state is Publishing.DEPARTING, f"{publisher.id} goes on here"
         if publisher.advertisements:
             self.departing[publisher.id] = publisher
         else:
+            publisher.enter(Publishing.GONE)
             self.ports.on_departure(publisher.id, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
         publisher = self.departing.pop(id, None)
         if publisher is not None:
+            publisher.enter(Publishing.ENDING)
             self.ports.on_left(publisher)
             self.unadvertise_all(publisher)
 
@@ -163,11 +168,13 @@ class Publishers:
         key = advertisement.removeprefix(self._id(publisher, ""))
         publisher.advertisements.take(key)
         self._expect_no_answer(publisher, key)
-        publisher.departed = True
+        if publisher.live:
+            publisher.enter(Publishing.TAKEN)
         if publisher.advertisements:
             return
         if self.departing.get(publisher.id) is publisher:
             del self.departing[publisher.id]
+            publisher.enter(Publishing.GONE)
             self.ports.on_left(publisher)
             self.ports.on_departure(publisher.id, True)
         elif publisher.live:
@@ -228,7 +235,7 @@ class Publishers:
         publisher.unanswered_advertisements.discard(key)
         if publisher.unanswered_advertisements:
             return
-        if publisher.arriving is None:
+        if publisher.state is not Publishing.ARRIVING:
             self.release(publisher)
         elif publisher.may_arrive():
             self._arrived(publisher)
@@ -259,6 +266,8 @@ class Publishers:
 
     def _check_withdrawn(self, publisher: Inbound) -> None:
         if publisher.is_withdrawn():
+            if publisher.state is Publishing.ENDING:
+                publisher.enter(Publishing.GONE)
             self.ports.on_ended(publisher)
 
     def unadvertise_all(self, publisher: Inbound) -> None:

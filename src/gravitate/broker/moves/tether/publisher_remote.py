@@ -52,6 +52,7 @@ from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.elsewhere import PublishesAt
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.events import Batch
 
 Key = tuple[str, str, int]
@@ -174,7 +175,7 @@ class TetheredPublishers:
             self._attach(origin, message)
             return
         publisher = self._by_key.get((origin, message.publisher, message.incarnation))
-        if publisher is None or publisher.departed:
+        if publisher is None or publisher.state is Publishing.TAKEN:
             return  # it has gone elsewhere meanwhile, and says all of this again there
         match message:
             case TetherAdvertise():
@@ -191,7 +192,7 @@ class TetheredPublishers:
     def publish(self, origin: str, batch: Batch) -> None:
         """A batch that was handed over is published here."""
         publisher = self._by_key.get((origin, batch.publisher, batch.incarnation))
-        if publisher is not None and not publisher.departed:
+        if publisher is not None and publisher.state is not Publishing.TAKEN:
             mark = self._links.mark()
             if mark is not None and mark.peer == origin:
                 self._links.retain(mark)
@@ -208,7 +209,7 @@ class TetheredPublishers:
         former: list[Inbound] = []
         for one in self.of((id, incarnation)):
             former.append(one)
-            self._remove(one)
+            self._remove(one, Publishing.ENDING)
             if one.origin != origin:
                 one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
@@ -221,7 +222,7 @@ class TetheredPublishers:
     def adopt(self, session: Inbound) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
-        assert session.arriving is None
+        assert session.state is Publishing.HERE
         here = self._context.broker_id
         publisher = self._make(here, session.id, session.incarnation, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
@@ -237,7 +238,7 @@ class TetheredPublishers:
 
     def depart(self, publisher: Tethered, path: tuple[str, ...]) -> None:
         """Send a publisher along a path; its advertisements wait to be taken along."""
-        self._remove(publisher)
+        self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
         publisher.outlet.path = path
         publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
@@ -245,7 +246,7 @@ class TetheredPublishers:
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
-            self._remove(publisher)
+            self._remove(publisher, Publishing.GONE)
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
             self._ports.on_closed(publisher)
 
@@ -285,7 +286,7 @@ class TetheredPublishers:
             self._publishers.release(publisher)
 
     def _end(self, publisher: Tethered) -> None:
-        self._remove(publisher)
+        self._remove(publisher, Publishing.ENDING)
         self._publishers.unadvertise_all(publisher)
         self._ports.on_closed(publisher)
 
@@ -295,10 +296,10 @@ class TetheredPublishers:
         self._by_key[key] = self._by_number[publisher.number] = publisher
         self._by_id.setdefault(publisher.id, {})[key] = publisher
 
-    def _remove(self, publisher: Tethered) -> None:
+    def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""
         self._publishers.release(publisher)
-        publisher.live = False
+        publisher.enter(state)
         key = _key(publisher)
         del self._by_key[key]
         del self._by_number[publisher.number]

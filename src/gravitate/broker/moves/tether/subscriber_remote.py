@@ -60,6 +60,7 @@ from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import BACK, Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -88,13 +89,15 @@ class TetheredSubscriber(Outbound):
         lives: Lives,
         serial: int,
         links: LinkTable,
-        retains: bool,
+        is_visitor: bool,
+        state: Owed,
     ) -> None:
-        super().__init__(id, incarnation, options, lives)
+        super().__init__(id, incarnation, options, lives, state)
         self.attachment = 0
         self._say = say
         self._links = links
-        self._is_visitor = self._retains = retains
+        self._keepers = self._possible_keepers = links if is_visitor else None
+        """The links whose other ends keep what comes for it; none do for this broker's own."""
         self.origin: str = origin
         self.number = number
         self.serial = serial
@@ -109,10 +112,6 @@ class TetheredSubscriber(Outbound):
         self.move = ""
         self.path: tuple[str, ...] = ()
         """Of the move that leads it elsewhere, to be told to the origin."""
-        self.leased = False
-        """It ends unless somebody comes for it in time."""
-        self.returning = False
-        """It was sent elsewhere and taken back; it goes on when the origin says what it wants."""
         self._waiting_lives: set[Life] = set()
         """Publishers of whom something earlier may be missing."""
         self._direct_lives: set[Life] = set()
@@ -132,7 +131,7 @@ class TetheredSubscriber(Outbound):
 
     def _source(self, version: int) -> Source:
         """Of what comes now. What is with the client's own broker is for nobody else to keep."""
-        return Source(self._links.mark() if self._retains else None, version)
+        return Source(self._keepers.mark() if self._keepers is not None else None, version)
 
     def _take(self, batch: Batch, qos: int, source: Source) -> bool:
         if self.holding and self._is_kept(batch):
@@ -162,8 +161,8 @@ class TetheredSubscriber(Outbound):
 
     def released(self) -> list[tuple[Batch, int]]:
         """Hold no longer, or only what is missing; what does not fit is returned."""
+        self.enter(Owed.PARTLY if self.missing else Owed.CONNECTED)
         if not self.missing:
-            self.holding = self.remembers_all = False
             self._waiting_lives.clear()
             self._direct_lives.clear()
         left: list[tuple[Batch, int]] = []
@@ -188,13 +187,13 @@ class TetheredSubscriber(Outbound):
 
     def retain_no_more(self) -> None:
         """Its origin is not to be reached: it is not for others to keep what is for it."""
-        self._retains = False
+        self._keepers = None
         for queue in (self.kept, self.sent):
             queue.change_sources(lambda source: source._replace(mark=None))
 
     def retain_again(self) -> None:
         """Its origin is there again."""
-        self._retains = self._is_visitor
+        self._keepers = self._possible_keepers
 
     def matched_by(self, version: int) -> None:
         self.kept.change_sources(
@@ -298,7 +297,8 @@ class TetheredSubscribers:
     def adopt(self, session: Outbound, number: int) -> TetheredSubscriber:
         """A subscriber in place of a client's session, as if tethered from here."""
         here = self._context.broker_id
-        subscriber = self._make(here, number, session.id, session.incarnation)
+        about = (number, session.id, session.incarnation)
+        subscriber = self._make(here, *about, Owed.CONNECTED)
         subscriber.continue_from(session)
         self._subscriptions.hand_over(session, subscriber)
         self._by_key[subscriber.key] = subscriber
@@ -306,15 +306,17 @@ class TetheredSubscribers:
 
     def _make_guest(self, request: TakeGuest) -> Outbound:
         about = (request.origin, request.number, request.subscriber, request.incarnation)
-        guest = self._make(*about)
+        guest = self._make(*about, Owed.STAGED)
         guest.version = guest.wants = request.version
         return guest
 
-    def _make(self, origin: str, number: int, id: str, incarnation: int) -> TetheredSubscriber:
+    def _make(
+        self, origin: str, number: int, id: str, incarnation: int, state: Owed
+    ) -> TetheredSubscriber:
         return TetheredSubscriber(
             origin, number, id, incarnation, self._context.options, self._send, self._say,
             self._context.lives, next(self._serials), self._links,
-            origin != self._context.broker_id,
+            origin != self._context.broker_id, state,
         )  # fmt: skip
 
     def entrusted(self) -> Iterator[Entrusted]:
@@ -341,14 +343,13 @@ class TetheredSubscribers:
             about = (reminder.number, reminder.attachment, reminder.origin)
             self._ports.on_served(Entrusted(*about) if known is None else self._served(known))
             return
-        subscriber = self._make(*key, reminder.subscriber, reminder.incarnation)
+        whose = (reminder.subscriber, reminder.incarnation)
+        subscriber = self._make(*key, *whose, Owed.REMINDED)
         subscriber.attachment = reminder.attachment
         subscriber.version = subscriber.wants = reminder.version
-        subscriber.observed = False
         subscriber.series = f"r{subscriber.serial}."
-        subscriber.hold()
         self._by_key[key] = subscriber
-        self.lease(subscriber, REMINDED_S_MAX)
+        self._set_lease(subscriber, REMINDED_S_MAX)
         for wanted in reminder.subscriptions:
             self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
         self._reminded.append((subscriber, reminder))
@@ -371,7 +372,7 @@ class TetheredSubscribers:
         if self._by_key.get(subscriber.key) is not subscriber:
             return
         del self._by_key[subscriber.key]
-        subscriber.live = False
+        subscriber.end()
         subscriber.discard()
         self._subscriptions.close(subscriber)
         self._tell_served(subscriber)
@@ -470,8 +471,7 @@ class TetheredSubscribers:
             return
         subscriber.wants = message.version
         self._subscriptions.set(subscriber, message.subscriptions)
-        if not self.guests.arrived(subscriber) and subscriber.returning:
-            subscriber.returning = False
+        if not self.guests.arrived(subscriber) and subscriber.state is Owed.RESUMING:
             self._dispatch.release(subscriber)
         subscriber.version = message.version
         self._tell_served(subscriber)
@@ -494,8 +494,12 @@ class TetheredSubscribers:
         self._by_key[key] = found
         found.attachment = message.attachment
         found.retain_again()
-        found.returning = not message.move
-        found.leased = self.guests.stopping
+        if message.move:
+            found.enter(Owed.CLAIMED)
+        elif found.state in BACK:
+            if not found.observed:
+                self._subscriptions.arrived(found, "served", origin, self._context.now)
+            found.enter(Owed.RESUMING)
         found.say(Attached(found.id))
 
     # What becomes of links -----------------------------------------------------------------
@@ -514,20 +518,23 @@ class TetheredSubscribers:
             if self.guests.left(subscriber):
                 self.end(subscriber)
                 continue
-            subscriber.hold()
             subscriber.retain_no_more()
             self.lease(subscriber, max(LOST_S_MAX, grace_s))
 
     def lease(self, subscriber: TetheredSubscriber, for_s: float = LOST_S_MAX) -> None:
         """It ends unless somebody comes for it, or recalls it, in time."""
-        subscriber.leased = True
+        subscriber.enter(Owed.LEASED if subscriber.observed else Owed.REMINDED)
+        self._set_lease(subscriber, for_s)
+
+    def _set_lease(self, subscriber: TetheredSubscriber, for_s: float) -> None:
         at = self._context.now + for_s
         self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
 
     def expired(self, serial: str) -> None:
         """Nobody has recalled a subscriber that was lost."""
         for subscriber in list(self._by_key.values()):
-            if str(subscriber.serial) == serial and subscriber.leased:
+            is_leased = self.guests.stopping or subscriber.state in (Owed.LEASED, Owed.REMINDED)
+            if str(subscriber.serial) == serial and is_leased:
                 self._ports.on_closed(subscriber)
                 self.guests.left(subscriber)
                 self.end(subscriber)
@@ -552,7 +559,6 @@ class TetheredSubscribers:
         if subscriber.recalled is None:
             self._ports.on_closed(subscriber)
             subscriber.recalled = (subscriber.seen(), subscriber.backlog())
-            subscriber.hold()
             self.lease(subscriber)
         return subscriber.recalled
 
@@ -562,5 +568,7 @@ class TetheredSubscribers:
         for subscriber in list(self._by_key.values()):
             if subscriber.origin != self._context.broker_id:
                 self._ports.on_closed(subscriber)
-                self.lease(subscriber)
+                if subscriber.state is Owed.PREPARING:
+                    subscriber.enter(Owed.CONNECTED)
+                self._set_lease(subscriber, LOST_S_MAX)
                 subscriber.say(CloseSession(subscriber.id, STOPPING))
