@@ -24,33 +24,27 @@ from gravitate.broker.mechanisms.host import PostPorts, Posts
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.mechanisms.pings import Pings
 from gravitate.broker.messages.frames import Message, Publications
-from gravitate.broker.messages.tether import FromOrigin, HandedOver, ToOrigin
+from gravitate.broker.messages.tether import Publishing, TetherAttach
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
-from gravitate.broker.moves.tether.deposits import Deposits
+from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
+from gravitate.broker.moves.tether.deposits import Deposits, Reminders
 from gravitate.broker.moves.tether.origin import Tethers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
-from gravitate.broker.moves.tether.publisher_remote import (
-    Tethered,
-    TetheredPublisherPorts,
-    TetheredPublishers,
-)
+from gravitate.broker.moves.tether.remote import Remote, RemotePorts
+from gravitate.broker.moves.tether.served import TetheredSubscriberPorts, TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
-from gravitate.broker.moves.tether.subscriber_remote import (
-    TetheredSubscriberPorts,
-    TetheredSubscribers,
-)
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.registry import ROUTERS
 from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
-from gravitate.broker.sessions.session import Publisher
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
@@ -161,7 +155,8 @@ class Parts:
                 on_departure=lambda id, gone: self.relocations.on_departure(id, gone),
                 on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
                 on_taken_over=self._taken_over,
-                on_left=self._left,
+                on_left=lambda publisher: self.tethered.left(publisher),
+                on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda publisher: self.tethered.ended(publisher),
                 take=lambda input: self.clients.published(input),
             ),
@@ -182,12 +177,22 @@ class Parts:
 
     def _build_moves(self) -> None:
         context = self.context
+        self.remote = Remote(
+            context,
+            self.dispatch,
+            self.links,
+            RemotePorts(
+                attach=self._attach,
+                on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
+                tell_here=lambda origin, message: self.tethers.handle(origin, message),
+                on_left=self.tether_links.review,
+            ),
+        )
         self.tethered = TetheredPublishers(
             context,
-            self.router,
             self.publishers,
             self.links,
-            self._tell_tether,
+            self.remote,
             TetheredPublisherPorts(
                 on_paused=lambda publisher: self.relocations.on_paused(publisher),
                 on_closed=lambda publisher: self.relocations.on_closed(publisher),
@@ -197,7 +202,7 @@ class Parts:
             context,
             self.dispatch,
             self.tether_links,
-            self.tell_remote,
+            self.remote.handle,
             lambda id, reason: self.clients.close(id, reason),
         )
         self.publisher_tethers = PublisherTethers(
@@ -220,9 +225,7 @@ class Parts:
             self.dispatch,
             self.publishers,
             self.publisher_tethers,
-            self.subscriber_tethers,
             ClientPorts(
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda session: self.subscribers.session_ended(session),
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 continued=lambda input: self.reassignments.continued(input),
@@ -263,7 +266,15 @@ class Parts:
             context.options.deposits_bytes_max,
             self.links,
             self.dispatch.send_control,
-            tethered_subscribers.entrusted,
+            tethered_subscribers,
+        )
+        self.reminders = Reminders(
+            self.broker_id,
+            self.dispatch,
+            self.subscriptions,
+            self.remote,
+            tethered_subscribers,
+            self.deposits.tell,
         )
 
     def _tethered_subscribers(self) -> TetheredSubscribers:
@@ -273,15 +284,15 @@ class Parts:
             self.subscriptions,
             self.paths,
             self.links,
+            self.remote,
             TetheredSubscriberPorts(
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
-                tell_here=self.tethers.handle,
                 on_paused=lambda session: self.reassignments.on_paused(session),
                 on_back=lambda session: self.reassignments.on_back(session),
                 on_closed=lambda session: self.reassignments.closed(session),
                 on_drained=lambda session: self.reassignments.on_drained(session),
-                on_left=self.tether_links.review,
+                look_back=lambda: self.reminders.look_back(),
             ),
             GuestPorts(
                 on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
@@ -312,33 +323,24 @@ class Parts:
     # What concerns several parts -----------------------------------------------------------
 
     def _is_link_needed(self, peer: str) -> bool:
-        return (
-            self.tethers.needs(peer)
-            or peer in self.tethered.origins()
-            or peer in self.tethered_subscribers.origins()
-        )
+        return self.tethers.needs(peer) or self.remote.needs(peer)
 
-    def tell_remote(self, origin: str, message: FromOrigin | HandedOver) -> None:
-        """Each knows its own."""
-        self.tethered.handle(origin, message)
-        self.tethered_subscribers.handle(origin, message)
-
-    def _tell_tether(self, origin: str, message: ToOrigin) -> None:
-        """Whoever is no longer there to be told has forgotten its tether."""
-        if origin == self.broker_id:
-            self.tethers.handle(origin, message)
-        elif origin in self.links:
-            self.dispatch.send_control(origin, message)
+    def _attach(self, origin: str, message: TetherAttach) -> None:
+        if isinstance(message.role, Publishing):
+            self.tethered.attach(origin, message, message.role)
+        else:
+            self.tethered_subscribers.attach(origin, message, message.role)
 
     def _mark(self, batch: Batch) -> int:
         """What mechanisms write on a batch that is published here."""
         marks = (one.mark(batch, self.context.now) for one in self.mechanisms)
         return next(filter(None, marks), 0)
 
-    def _publishers_of(self, life: Life) -> list[Publisher]:
+    def _publishers_of(self, life: Life) -> list[Inbound]:
         """Those of a life that are here: the client's session, and what is attached for it."""
         session = self.clients.sessions.get(life[0])
-        connected = [session] if session is not None and session.life == life else []
+        here = session is not None and session.inbound.life == life
+        connected = [session.inbound] if session is not None and here else []
         return [*connected, *self.tethered.of(life)]
 
     def _update_reading(self, life: Life) -> None:
@@ -349,10 +351,6 @@ class Parts:
         if not self._publishers_of(life):
             self.congestion.left(life)
 
-    def _left(self, publisher: Publisher) -> None:
-        if isinstance(publisher, Tethered):
-            self.tether_links.review(publisher.origin)
-
-    def _taken_over(self, publisher: Publisher) -> None:
+    def _taken_over(self, publisher: Inbound) -> None:
         self.clients.taken_over(publisher)
         self.tethered.taken_over(publisher)

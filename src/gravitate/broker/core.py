@@ -53,7 +53,7 @@ from gravitate.broker.mechanisms.host import MoveWatcher
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.upkeep import Upkeep
 
 
@@ -188,8 +188,9 @@ class Broker:
             self.router.synchronise()
         while dispatch.overloaded:
             session = dispatch.overloaded.popitem()[0]
-            assert isinstance(session, Session)
+            assert isinstance(session, Outbound)
             self.subscribers.close_overloaded(session)
+        parts.reminders.look_back()
         self.subscribers.tethers.flush()
         if parts.chores.waiting:
             parts.chores.go_on()
@@ -231,7 +232,7 @@ class Broker:
             not self._parts.chores.waiting
             and not self.links.draining
             and not len(self.tethers)
-            and not self.subscribers.tethered.has_visitors()
+            and not any(self.subscribers.tethered.visitors())
         )
 
     def _is_late(self) -> None:

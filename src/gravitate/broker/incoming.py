@@ -49,7 +49,7 @@ class Incoming:
         subscribers = parts.subscribers
         self._on_any_link: dict[type, Handler] = {
             Deliveries: subscribers.handle,
-            **_all((HandedOver, *get_args(FromOrigin)), parts.tell_remote),
+            **_all((HandedOver, *get_args(FromOrigin)), parts.remote.handle),
             **_all(get_args(ToOrigin), parts.tethers.handle),
         }
         self._along_tree: dict[type, Handler] = {
@@ -63,7 +63,7 @@ class Incoming:
             **_all((PrepareMove, MoveAnswer, EndMove), parts.paths.handle),
             **_all((TakeGuest, GuestCut, GuestAnswer), subscribers.handle_along_path),
             Entrusted: parts.deposits.heard,
-            Reminder: lambda peer, message: subscribers.tethered.remind(message),
+            Reminder: lambda peer, message: parts.reminders.remind(message),
         }
 
     def on_message(self, peer: str, message: Message) -> None:
@@ -105,7 +105,7 @@ class Incoming:
 
     def forget_recent(self) -> None:
         """Nobody will remind this broker of anything any more."""
-        self._parts.subscribers.tethered.look_back()
+        self._parts.reminders.look_back()
         self._parts.dispatch.recent = None
 
 

@@ -32,8 +32,7 @@ class Upkeep:
             self._on_neighbour(peer, change)
         match change:
             case LinkChange.RESET:
-                parts.tethered.lost(peer)
-                parts.subscribers.tethered.lost(peer)
+                parts.remote.lost(peer)
                 parts.tethers.link_reset(peer)
             case LinkChange.GIVEN_UP:
                 self._tethers_lost(peer)
@@ -143,7 +142,6 @@ class Upkeep:
             self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
-        self._parts.tethered.lost(peer)
         self._parts.subscribers.guests.link_given_up(peer)
-        self._parts.subscribers.tethered.lost(peer)
+        self._parts.remote.lost(peer)
         self._parts.tethers.link_lost(peer)

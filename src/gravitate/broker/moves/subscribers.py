@@ -10,10 +10,10 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.messages.guests import GuestCut, GuestMessage
 from gravitate.broker.messages.tether import Deliveries
 from gravitate.broker.moves.reassignment import Reassignments
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.errors import PeerError
 
 
@@ -60,14 +60,14 @@ class SubscriberMoves:
             case "recall":
                 self.tethers.ask_again(which)
 
-    def close_overloaded(self, session: Session) -> None:
+    def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""
         self._dispatch.events_overflowed += session.owed_events()
         if not self._clients.close_overloaded(session):
             self.reassignments.overloaded(session)
             self.tethered.overloaded(session)
 
-    def session_ended(self, session: Session) -> None:
+    def session_ended(self, session: Outbound) -> None:
         self.reassignments.closed(session)
         self.guests.left(session)
 

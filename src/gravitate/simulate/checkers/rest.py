@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from gravitate.broker.core import Broker
 from gravitate.broker.links.link import Role
 from gravitate.broker.moves.tether.origin import State
+from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
 
@@ -99,7 +100,7 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         if tether.state is not State.ATTACHED:
             state = tether.state.value
             yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
-        if not tether.session.live:
+        if tether.session.state is Owed.ENDED:
             yield f"{here} still has the tether of {tether.session.id}, which is gone"
         place = brokers.get(tether.place)
         if place is not None and not any(
@@ -118,5 +119,5 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         ):
             yield f"{here} serves {subscriber.id}, which {subscriber.origin} has elsewhere"
     for session in broker.clients.sessions.values():
-        if session.holding:
+        if session.outbound.holding:
             yield f"{here} holds what is for {session.id}"

@@ -302,20 +302,22 @@ def test_it_is_moved_home(moved: Scene) -> None:
 
 def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene) -> None:
     tethered = moved.wired.brokers["d"].tethered
+    remote = moved.wired.brokers["d"]._parts.remote
     (earlier,) = tethered
     later = TetherAttach(9, 1, "pub", earlier.incarnation + 1, Publishing({}))
-    tethered.handle("a", later)
+    remote.handle("a", later)
     assert [one.id for one in tethered] == ["pub", "pub"]
     found = tethered.find("pub")
     assert found is not None
     assert found.incarnation == later.incarnation
-    tethered.handle("a", TetherDetach(9, 1))
+    remote.handle("a", TetherDetach(9, 1))
     assert tethered.find("pub") is earlier
-    tethered.handle("a", TetherDetach(earlier.number, earlier.attachment))
+    remote.handle("a", TetherDetach(earlier.number, earlier.attachment))
     assert tethered.find("pub") is None
-    assert not tethered._by_key
-    assert not tethered._by_id
-    assert not tethered._by_serial
+    assert remote.needs("a"), "it waits to hear that they have ended everywhere"
+    moved.wired.tell("d")
+    moved.settle()
+    assert not any((remote._by_key, remote._by_client, remote._by_serial, remote._of_origin))
 
 
 def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> None:
@@ -569,7 +571,8 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
 
 def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: Scene) -> None:
     wired = moved.wired
-    wired.brokers["a"].tethers.withdraw(wired.brokers["a"].clients.sessions["pub"], "topic:t")
+    inbound = wired.brokers["a"].clients.sessions["pub"].inbound
+    wired.brokers["a"].tethers.withdraw(inbound, "topic:t")
     wired.tell("a")
     assert moved.toward() == {}
     wired.lose("b", "c")
@@ -598,7 +601,7 @@ def test_those_that_wait_for_a_broker_that_stops_are_kept_apart(moved: Scene) ->
     moved.publish()
     assert tether.state is State.WITHDRAWN
     # What it advertised there ends everywhere.
-    moved.wired.brokers["d"].tethered.handle("a", TetherDetach(*about))
+    moved.wired.brokers["d"]._parts.remote.handle("a", TetherDetach(*about))
     moved.wired.tell("d")
     moved.settle()
     assert moved.place() == ("a", State.ATTACHED)

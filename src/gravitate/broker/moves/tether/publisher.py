@@ -48,11 +48,12 @@ from gravitate.broker.messages.tether import (
     TetherSettled,
     TetherWithdraw,
 )
+from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.origin import Kind, State, Tether, Tethers
-from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.routing.router import Router
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers, advertisement_id
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.states import Publishing as InboundState
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -67,9 +68,9 @@ class PublisherTether(Tether):
         "_sequence", "advertised", "heard", "held", "kept", "sent", "session", "unsent",
     )  # fmt: skip
 
-    def __init__(self, kind: PublisherTethers, number: int, session: Session, here: str) -> None:
+    def __init__(self, kind: PublisherTethers, number: int, session: Inbound, here: str) -> None:
         super().__init__(kind, number, *session.life, session.attachment, here)
-        self.session: Session | None = session
+        self.session: Inbound | None = session
         """None: the client is gone, and the tether ends when all has been taken."""
         self.advertised: dict[str, Filter] = dict(session.advertisements)
         """By key, as of the last command that was taken."""
@@ -132,10 +133,10 @@ class PublisherTether(Tether):
                 self.unsent.add(batch.bodies)
         self.sent.clear()
 
-    def come_back(self, session: Session) -> None:
+    def come_back(self, session: Inbound) -> None:
         """The client is here again: its publisher does not end, but as if its former session had
         ended, all that it advertised does."""
-        session.tether, self.session = self, session
+        self.session = session
         session.attachment = self.attachment
         self.sent, self.kept = (
             deque(c for c in commands if type(c) is not TetherDetach)
@@ -199,42 +200,45 @@ class PublisherTethers(Kind[PublisherTether]):
 
     # What the client does ------------------------------------------------------------------
 
-    def make(self, session: Session) -> Tethered:
+    def make(self, session: Inbound) -> Tethered:
         """Let a client that publishes here be moved; it stays attached here for now."""
         number = next(self._tethers.numbers)
         tether = PublisherTether(self, number, session, self._context.broker_id)
-        session.tether = self._by_life[tether.life] = tether
+        self._by_life[tether.life] = tether
         self._tethers.add(tether)
-        return self._tethered.adopt(session, number)
+        publisher = self._tethered.adopt(session, number)
+        session.at = self
+        return publisher
 
-    def adopt(self, session: Session) -> bool:
+    def adopt(self, session: Inbound) -> bool:
         """Whether a client that comes back finds its tether; its new session goes on with it."""
         tether = self._by_life.get(session.life)
         if tether is None:
             return False
         finishing = tether.is_finishing()
         tether.come_back(session)
+        session.at = self
         if finishing:
             self.go_home(tether)
         session.say(Attached(session.id))
         return True
 
-    def advertise(self, session: Session, key: str, filter: Filter) -> None:
-        tether = _of(session)
+    def advertise(self, session: Inbound, key: str, filter: Filter) -> None:
+        tether = self._by_life[session.life]
         if session.advertisements.get(key) not in (None, filter):
             session.advertisement_ended()
         session.advertisements.put(key, filter)
         tether.heard.discard(key)
         self._pass(tether, TetherAdvertise(tether.number, 0, 0, key, filter))
 
-    def withdraw(self, session: Session, key: str) -> None:
+    def withdraw(self, session: Inbound, key: str) -> None:
         if session.advertisements.take(key) is not None:
             session.advertisement_ended()
-            tether = _of(session)
+            tether = self._by_life[session.life]
             self._pass(tether, TetherWithdraw(tether.number, 0, 0, key))
 
-    def publish(self, session: Session, batch: Batch) -> None:
-        tether = _of(session)
+    def publish(self, session: Inbound, batch: Batch) -> None:
+        tether = self._by_life[session.life]
         widened, ended = session.widened(batch)
         for key, filter in widened.items():
             self.advertise(session, key, filter)
@@ -243,10 +247,23 @@ class PublisherTethers(Kind[PublisherTether]):
         for part in divided((batch,), self._context.options.frame_events_max):
             self._pass(tether, HandedOver(tether.number, 0, 0, (part,)))
 
-    def close(self, session: Session) -> None:
+    def place(self, session: Inbound) -> str:
+        return self._by_life[session.life].place
+
+    def must_wait(self, session: Inbound) -> bool:
+        tether, options = self._by_life[session.life], self._context.options
+        return (
+            tether.held
+            or tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
+            or self._publishers.must_wait(session)
+        )
+
+    def close(self, session: Inbound) -> None:
         """The client is gone: the publisher ends behind what it has published."""
-        tether = _of(session)
+        tether = self._by_life[session.life]
         tether.session = None
+        session.at = self._publishers
+        session.enter(InboundState.GONE)
         self._pass(tether, TetherDetach(tether.number, 0))
 
     # Handing over --------------------------------------------------------------------------
@@ -344,7 +361,7 @@ class PublisherTethers(Kind[PublisherTether]):
             session, tether.session = tether.session, None
             self._end(tether)
             if session is not None:
-                session.tether = None
+                session.at = self._publishers
                 session.advertisements.clear()
                 self._tethers.close_session(session.id, TAKEN_OVER)
 
@@ -383,9 +400,3 @@ class PublisherTethers(Kind[PublisherTether]):
     def on_late(self, tether: PublisherTether) -> None:
         if tether.state is State.UNHEARD:
             self.go_home(tether)
-
-
-def _of(session: Session) -> PublisherTether:
-    """What stands for a client that is attached elsewhere."""
-    assert isinstance(session.tether, PublisherTether)
-    return session.tether

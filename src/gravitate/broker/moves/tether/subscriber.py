@@ -1,7 +1,7 @@
 """Tethers of subscribers: a client stays connected here and is served as a subscriber elsewhere.
 
 The broker that serves it subscribes and matches for it, and hands over what is for it on a direct
-link (`subscriber_remote`); it is delivered here without matching, and whatever has been delivered
+link (`served`); it is delivered here without matching, and whatever has been delivered
 before is recognised, per publisher, by the client's own session.
 
 RECALLING takes the subscriber home without anybody's leave: it subscribes here as a guest, and when
@@ -37,10 +37,11 @@ from gravitate.broker.messages.tether import (
 )
 from gravitate.broker.moves.salvage import wanted_of
 from gravitate.broker.moves.staging import RECALL, Guest
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.origin import Kind, State, Tether, Tethers
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.sessions.backlog import Backlog
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 
 RECALL_AGAIN_S: Final = 1.0
@@ -61,11 +62,11 @@ class SubscriberTether(Tether):
         self,
         kind: SubscriberTethers,
         number: int,
-        session: Session,
+        session: LocalOutbound,
         here: str,
         wanted: Sequence[Wanted],
     ) -> None:
-        super().__init__(kind, number, *session.life, 0, here)
+        super().__init__(kind, number, session.id, session.incarnation, 0, here)
         self.session = session
         self.stream = (here, 0)
         """The place, and its attachment there, that what is for the client is taken from: the last
@@ -142,37 +143,42 @@ class SubscriberTethers(Kind[SubscriberTether]):
         self._subscriptions = subscriptions
         self._tethered = tethered
         self._tethers = tethers
+        self._by_session: dict[LocalOutbound, SubscriberTether] = {}
         self._unsaid: dict[int, SubscriberTether] = {}
         """Tethers of which another broker is to be told what their clients want."""
 
     def __iter__(self) -> Iterator[SubscriberTether]:
-        return (tether for tether in self._tethers if isinstance(tether, SubscriberTether))
+        return iter(self._by_session.values())
 
     # What the client does ------------------------------------------------------------------
 
-    def make(self, session: Session) -> TetheredSubscriber:
+    def make(self, session: LocalOutbound) -> TetheredSubscriber:
         """Let a client that is served here be moved; it stays served here for now."""
         number = next(self._tethers.numbers)
         wanted = self._subscriptions.wanted(session)
         tether = SubscriberTether(self, number, session, self._context.broker_id, wanted)
-        session.subscriber_tether = tether
+        self._by_session[session] = tether
         self._tethers.add(tether)
+        session.at = self
         return self._tethered.adopt(session, number)
 
-    def subscribe(self, session: Session, wanted: Wanted) -> None:
-        tether = _of(session)
+    def place(self, session: LocalOutbound) -> str:
+        return self._by_session[session].place
+
+    def subscribe(self, session: LocalOutbound, wanted: Wanted) -> None:
+        tether = self._by_session[session]
         tether.want(wanted)
         self._say_wants(tether)
 
-    def unsubscribe(self, session: Session, name: str) -> None:
-        tether = _of(session)
+    def unsubscribe(self, session: LocalOutbound, name: str) -> None:
+        tether = self._by_session[session]
         if tether.want_no_more(name):
             self._say_wants(tether)
 
-    def close(self, session: Session) -> None:
+    def close(self, session: LocalOutbound) -> None:
         """The client is gone."""
-        tether, here = _of(session), self._context.broker_id
-        session.subscriber_tether = None
+        tether, here = self._by_session.pop(session), self._context.broker_id
+        session.at = self._subscriptions
         if tether.recall is not None:
             self._tethered.guests.drop(tether.recall)
         self._tethers.end(tether)
@@ -343,7 +349,6 @@ class SubscriberTethers(Kind[SubscriberTether]):
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
-        self._tethered.look_back()
         self._tethered.guests.flush()
         if not self._unsaid:
             return
@@ -352,9 +357,3 @@ class SubscriberTethers(Kind[SubscriberTether]):
             if tether.state is State.ATTACHED and tether.place != here:
                 self._tethers.say(tether.place, tether.wants())
         self._unsaid.clear()
-
-
-def _of(session: Session) -> SubscriberTether:
-    """What stands for a client that is served elsewhere."""
-    assert isinstance(session.subscriber_tether, SubscriberTether)
-    return session.subscriber_tether

@@ -1,0 +1,244 @@
+"""The other end of tethers: clients of other brokers that are attached, or served, here.
+
+For each there is an *end*: a publisher (`attached`) or a subscriber (`served`) without a
+connection, which follows moves because the broker of its client, the *origin*, does so in its
+stead. What its client would be told, the origin is. A tether whose two ends are one broker is the
+same without a link.
+
+Owns who of them is here, by whatever names them, and what the origin is told. Does not know the
+origin's end, nor what a publisher or subscriber does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.interface.effects import (
+    MOVED,
+    AdvertisementSettled,
+    Attached,
+    CloseSession,
+    HoldReading,
+    Redirect,
+    SubscriptionSettled,
+    ToClient,
+)
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.messages.tether import (
+    FromOrigin,
+    HandedOver,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherStay,
+    ToOrigin,
+)
+
+Key = tuple[str, int]
+"""The origin, and its number for the client."""
+
+
+class End(Protocol):
+    """One client of broker `origin`, which calls it `number`."""
+
+    id: str
+    origin: str
+    number: int
+    serial: int
+    """Names it here, among all that there have been."""
+    attachment: int
+    kind: EndKind[Any]
+    wants: int
+    """As of when it is known what the client wants."""
+    move: str | None
+    path: tuple[str, ...]
+    """Of the move that leads it elsewhere, to be told to the origin."""
+
+    @property
+    def key(self) -> Key: ...
+
+    def listens(self) -> bool:
+        """Whether what the origin says of it still counts."""
+
+
+E = TypeVar("E")
+
+
+class EndKind(ABC, Generic[E]):
+    """What an end does as a publisher, or as a subscriber."""
+
+    @abstractmethod
+    def do(self, end: E, message: FromOrigin | HandedOver) -> None:
+        """What its client does."""
+
+    @abstractmethod
+    def on_paused(self, end: E) -> None: ...
+
+    @abstractmethod
+    def detach(self, end: E) -> None:
+        """Its client is gone, or attached elsewhere."""
+
+    @abstractmethod
+    def close(self, end: E) -> None:
+        """It is here no more."""
+
+    @abstractmethod
+    def on_origin_lost(self, end: E) -> None:
+        """The broker of its client has forgotten its tethers, or is gone; of one that is not here
+        any more, too."""
+
+
+class Outlet:
+    """Takes what a client is to be told."""
+
+    __slots__ = ("say",)
+
+    def __init__(self, say: Callable[[ToClient], None]) -> None:
+        self.say = say
+
+
+class RemotePorts(NamedTuple):
+    """Who makes ends, and is told of what concerns others."""
+
+    attach: Callable[[str, TetherAttach], None]
+    on_detached: Callable[[str, int], None]
+    """Told of a client that is gone, whether or not an end of it is here."""
+    tell_here: Callable[[str, ToOrigin], None]
+    """Takes what is told to this broker as an origin."""
+    on_left: Callable[[str], None]
+    """Told of an origin that may need no link to this broker any more."""
+
+
+class Remote:
+    """All ends that are here."""
+
+    def __init__(
+        self, context: Context, dispatch: Dispatch, links: LinkTable, ports: RemotePorts
+    ) -> None:
+        self._context = context
+        self._dispatch = dispatch
+        self._links = links
+        self._ports = ports
+        self.serials = count(1)
+        self._by_key: dict[Key, End] = {}
+        self._by_client: dict[str, dict[Key, End]] = {}
+        self._by_serial: dict[int, End] = {}
+        self._of_origin: dict[str, dict[int, End]] = {}
+        """By their serials, with those that have left and may come back, or are not over yet."""
+
+    def __iter__(self) -> Iterator[End]:
+        return iter(self._by_key.values())
+
+    # Who is here ---------------------------------------------------------------------------
+
+    def add(self, end: End) -> None:
+        """An end is found from now on; one that its origin called so before ends."""
+        former = self._by_key.get(end.key)
+        if former is not None:
+            former.kind.close(former)
+        self._by_key[end.key] = self._by_serial[end.serial] = end
+        self._by_client.setdefault(end.id, {})[end.key] = end
+        self._of_origin.setdefault(end.origin, {})[end.serial] = end
+
+    def remove(self, end: End) -> None:
+        """It is found no more; its origin may still have to be told something."""
+        del self._by_key[end.key]
+        del self._by_serial[end.serial]
+        del self._by_client[end.id][end.key]
+        if not self._by_client[end.id]:
+            del self._by_client[end.id]
+
+    def let_go(self, end: End) -> None:
+        """Nothing more will be said of it."""
+        known = self._of_origin.get(end.origin, {})
+        if known.pop(end.serial, None) is not None and not known:
+            del self._of_origin[end.origin]
+        self._ports.on_left(end.origin)
+
+    def get(self, key: Key) -> End | None:
+        return self._by_key.get(key)
+
+    def has(self, end: End) -> bool:
+        return self._by_key.get(end.key) is end
+
+    def by_serial(self, serial: str) -> End | None:
+        return self._by_serial.get(int(serial))
+
+    def of_client(self, id: str) -> list[End]:
+        return list(self._by_client.get(id, {}).values())
+
+    def of_origin(self, origin: str) -> list[End]:
+        return [end for end in self._of_origin.get(origin, {}).values() if self.has(end)]
+
+    def needs(self, peer: str) -> bool:
+        """Whether a link to a broker is needed, for its clients that are here."""
+        return peer in self._of_origin
+
+    # What the origin says ------------------------------------------------------------------
+
+    def handle(self, origin: str, message: FromOrigin | HandedOver) -> None:
+        if isinstance(message, TetherAttach):
+            self._ports.attach(origin, message)
+            return
+        end = self._by_key.get((origin, message.number))
+        if isinstance(message, TetherDetach):
+            self._ports.on_detached(origin, message.number)
+            if end is not None:
+                end.kind.detach(end)
+        elif end is None or end.attachment != message.attachment or not end.listens():
+            return  # it has gone elsewhere meanwhile, where all of this is said again
+        elif isinstance(message, TetherPaused):
+            end.kind.on_paused(end)
+        else:
+            end.kind.do(end, message)
+
+    def lost(self, origin: str) -> None:
+        """The link to an origin has forgotten what was under way on it, or is given up."""
+        for end in list(self._of_origin.get(origin, {}).values()):
+            end.kind.on_origin_lost(end)
+
+    # What the origin is told ---------------------------------------------------------------
+
+    def say(self, end: End, effect: ToClient) -> None:
+        """What its client would be told."""
+        about = (end.number, end.attachment)
+        message: ToOrigin
+        match effect:
+            case Attached():
+                message = TetherAttached(*about)
+            case AdvertisementSettled():
+                message = TetherSettled(*about, effect.name)
+            case SubscriptionSettled() if not self.has(end):
+                return  # nobody has come for it yet
+            case SubscriptionSettled():
+                message = TetherSettled(*about, effect.name, end.wants)
+            case HoldReading():
+                message = TetherHold(*about, effect.hold)
+            case Redirect() if effect.target == self._context.broker_id:
+                message = TetherStay(*about)
+            case Redirect():
+                message = TetherRedirect(*about, effect.target)
+            case CloseSession() if effect.reason == MOVED:
+                message = TetherClosed(*about, MOVED, effect.target, end.move, end.path)
+            case CloseSession():
+                message = TetherClosed(*about, effect.reason)
+            case _:
+                return
+        self.tell(end.origin, message)
+
+    def tell(self, origin: str, message: ToOrigin) -> None:
+        """Whoever is no longer there to be told has forgotten its tether."""
+        if origin == self._context.broker_id:
+            self._ports.tell_here(origin, message)
+        elif origin in self._links:
+            self._dispatch.send_control(origin, message)
