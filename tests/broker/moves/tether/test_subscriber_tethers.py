@@ -27,8 +27,8 @@ from gravitate.broker.moves.reassignment import PATIENCE_S
 from gravitate.broker.moves.reassignment import State as MoveState
 from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
 from gravitate.broker.moves.tether.origin import onward as joined
-from gravitate.broker.moves.tether.subscriber import SubscriberTether
 from gravitate.broker.moves.tether.served import LOST_S_MAX
+from gravitate.broker.moves.tether.subscriber import SubscriberTether
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
