@@ -101,13 +101,14 @@ def booleans(owner: ast.ClassDef) -> Iterator[str]:
                 if argument.annotation and ast.unparse(argument.annotation) == "bool"
             }
             for one in ast.walk(node):
-                if isinstance(one, ast.Assign) and is_boolean(one.value, given):
-                    for target in one.targets:
-                        if isinstance(target, ast.Attribute):
-                            yield target.attr
-                elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Attribute):
-                    if ast.unparse(one.annotation) == "bool":
-                        yield one.target.attr
+                match one:
+                    case ast.Assign() if is_boolean(one.value, given):
+                        targets: list[ast.expr] = one.targets
+                    case ast.AnnAssign() if ast.unparse(one.annotation) == "bool":
+                        targets = [one.target]
+                    case _:
+                        continue
+                yield from (each.attr for each in targets if isinstance(each, ast.Attribute))
 
 
 def is_boolean(value: ast.expr, given: set[str]) -> bool:
