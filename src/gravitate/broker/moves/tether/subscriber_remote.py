@@ -60,7 +60,8 @@ from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
-from gravitate.broker.sessions.states import BACK, Owed
+from gravitate.broker.sessions.states import BACK, LEASES, Owed
+from gravitate.broker.sessions.store import Store
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -262,7 +263,9 @@ class TetheredSubscribers:
         self._links = links
         self._paths = paths
         self._serials = count(1)
-        self._by_key: dict[Key, TetheredSubscriber] = {}
+        self._here: Store[Key, TetheredSubscriber] = Store(lambda one: one.key)
+        self._leased: dict[int, TetheredSubscriber] = {}
+        """Those that end unless somebody comes for them in time, by their serials."""
         self._reminded: list[tuple[TetheredSubscriber, Reminder]] = []
         """Those of this step."""
         self._salvage = Salvage(context.options, links, dispatch)
@@ -278,19 +281,20 @@ class TetheredSubscribers:
         )
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
-        return iter(self._by_key.values())
+        return iter(self._here)
 
     def find(self, subscriber: str) -> TetheredSubscriber | None:
         """The latest of that name that is served here."""
-        found = [one for one in self._by_key.values() if one.id == subscriber]
+        found = self._here.of_client(subscriber)
         return max(found, key=lambda one: (one.incarnation, one.number), default=None)
 
-    def origins(self) -> set[str]:
-        return {one.origin for one in self._by_key.values()}
+    def is_origin(self, broker: str) -> bool:
+        """Whether clients of a broker are served here."""
+        return broker in self._here.origins()
 
     def has_visitors(self) -> bool:
         """Whether clients of other brokers are served here."""
-        return any(one.origin != self._context.broker_id for one in self._by_key.values())
+        return any(one != self._context.broker_id for one in self._here.origins())
 
     # Their life ----------------------------------------------------------------------------
 
@@ -301,7 +305,7 @@ class TetheredSubscribers:
         subscriber = self._make(here, *about, Owed.CONNECTED)
         subscriber.continue_from(session)
         self._subscriptions.hand_over(session, subscriber)
-        self._by_key[subscriber.key] = subscriber
+        self._here.put(subscriber)
         return subscriber
 
     def _make_guest(self, request: TakeGuest) -> Outbound:
@@ -321,7 +325,7 @@ class TetheredSubscribers:
 
     def entrusted(self) -> Iterator[Entrusted]:
         """What is served here for clients of other brokers."""
-        for subscriber in self._by_key.values():
+        for subscriber in self._here:
             if subscriber.origin != self._context.broker_id:
                 yield self._served(subscriber)
 
@@ -338,7 +342,7 @@ class TetheredSubscribers:
         """This broker has served a subscriber before it lost its memory: it keeps what comes until
         somebody asks for it."""
         key = (reminder.origin, reminder.number)
-        known = self._by_key.get(key)
+        known = self._here.get(key)
         if known is not None or reminder.origin == self._context.broker_id:
             about = (reminder.number, reminder.attachment, reminder.origin)
             self._ports.on_served(Entrusted(*about) if known is None else self._served(known))
@@ -348,7 +352,7 @@ class TetheredSubscribers:
         subscriber.attachment = reminder.attachment
         subscriber.version = subscriber.wants = reminder.version
         subscriber.series = f"r{subscriber.serial}."
-        self._by_key[key] = subscriber
+        self._here.put(subscriber)
         self._set_lease(subscriber, REMINDED_S_MAX)
         for wanted in reminder.subscriptions:
             self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
@@ -362,16 +366,16 @@ class TetheredSubscribers:
             wanted = [(one.id, reminder.subscriptions) for one, reminder in reminded]
             missed = wanted_by_each(self._dispatch.recent or (), wanted)
             for (subscriber, reminder), backlog in zip(reminded, missed, strict=True):
-                if self._by_key.get(subscriber.key) is subscriber:
+                if self._here.get(subscriber.key) is subscriber:
                     subscriber.cut((), backlog, reminder.version)
                     if subscriber.keeps_too_much():
                         self._dispatch.overloaded[subscriber] = None
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
-        if self._by_key.get(subscriber.key) is not subscriber:
+        if not self._here.remove(subscriber):
             return
-        del self._by_key[subscriber.key]
+        self._leased.pop(subscriber.serial, None)
         subscriber.end()
         subscriber.discard()
         self._subscriptions.close(subscriber)
@@ -390,7 +394,7 @@ class TetheredSubscribers:
     def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
         self.guests.left(session)
-        if isinstance(session, TetheredSubscriber) and self._by_key.get(session.key) is session:
+        if isinstance(session, TetheredSubscriber) and self._here.get(session.key) is session:
             self.close(session, OVERLOADED)
 
     # Handing over --------------------------------------------------------------------------
@@ -411,7 +415,7 @@ class TetheredSubscribers:
 
     def taken(self, origin: str, message: Deliveries) -> None:
         """The origin's end of the link has received what was handed over."""
-        subscriber = self._by_key.get((origin, message.number))
+        subscriber = self._here.get((origin, message.number))
         if subscriber is not None:
             for batch in message.batches:
                 subscriber.taken(batch)
@@ -424,7 +428,7 @@ class TetheredSubscribers:
         match effect:
             case Attached():
                 message = GuestAttached(*about)
-            case SubscriptionSettled() if self._by_key.get(subscriber.key) is not subscriber:
+            case SubscriptionSettled() if self._here.get(subscriber.key) is not subscriber:
                 return  # nobody has come for it yet
             case SubscriptionSettled():
                 message = GuestSettled(*about, effect.name, subscriber.wants)
@@ -453,7 +457,7 @@ class TetheredSubscribers:
         if isinstance(message, GuestAttach):
             self._attach(origin, message)
             return
-        subscriber = self._by_key.get((origin, message.number))
+        subscriber = self._here.get((origin, message.number))
         if isinstance(message, GuestDetach):
             self.guests.left_origin(origin, message.number)
             if subscriber is not None:
@@ -480,18 +484,19 @@ class TetheredSubscribers:
         key = (origin, message.number)
         if message.move:
             found = self.guests.claim_tethered(origin, message.number, message.move)
-            former = self._by_key.get(key)
+            former = self._here.get(key)
             if found is not None and former is not None:
                 self.end(former)
         else:
-            found = self._by_key.get(key)
+            found = self._here.get(key)
             if found is not None:
                 self._ports.on_back(found)
         if found is None:
             self._tell(origin, GuestClosed(message.number, message.attachment, NOT_HERE))
             return
         assert isinstance(found, TetheredSubscriber)
-        self._by_key[key] = found
+        if message.move:
+            self._here.put(found)
         found.attachment = message.attachment
         found.retain_again()
         if message.move:
@@ -506,14 +511,13 @@ class TetheredSubscribers:
 
     def down(self, origin: str) -> None:
         """An origin has not been reached for a while."""
-        for subscriber in self._by_key.values():
-            if subscriber.origin == origin:
-                subscriber.retain_no_more()
+        for subscriber in self._here.of_origin(origin):
+            subscriber.retain_no_more()
 
     def lost(self, origin: str) -> None:
         """The link to an origin has forgotten what was under way on it."""
         grace_s = self._context.options.link_grace_s
-        for subscriber in [one for one in self._by_key.values() if one.origin == origin]:
+        for subscriber in self._here.of_origin(origin):
             self._ports.on_closed(subscriber)
             if self.guests.left(subscriber):
                 self.end(subscriber)
@@ -527,22 +531,22 @@ class TetheredSubscribers:
         self._set_lease(subscriber, for_s)
 
     def _set_lease(self, subscriber: TetheredSubscriber, for_s: float) -> None:
+        self._leased[subscriber.serial] = subscriber
         at = self._context.now + for_s
         self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
 
     def expired(self, serial: str) -> None:
         """Nobody has recalled a subscriber that was lost."""
-        for subscriber in list(self._by_key.values()):
-            is_leased = self.guests.stopping or subscriber.state in (Owed.LEASED, Owed.REMINDED)
-            if str(subscriber.serial) == serial and is_leased:
-                self._ports.on_closed(subscriber)
-                self.guests.left(subscriber)
-                self.end(subscriber)
+        subscriber = self._leased.get(int(serial))
+        if subscriber is not None and (self.guests.stopping or subscriber.state in LEASES):
+            self._ports.on_closed(subscriber)
+            self.guests.left(subscriber)
+            self.end(subscriber)
 
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""
         self.look_back()
-        subscriber = self._by_key.get((answer.origin, answer.number))
+        subscriber = self._here.get((answer.origin, answer.number))
         if subscriber is not None and subscriber.attachment >= answer.attachment:
             return  # it has come here again since
         if answer.step is GuestStep.READY:
@@ -565,7 +569,7 @@ class TetheredSubscribers:
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""
         self.guests.stop()
-        for subscriber in list(self._by_key.values()):
+        for subscriber in self._here:
             if subscriber.origin != self._context.broker_id:
                 self._ports.on_closed(subscriber)
                 if subscriber.state is Owed.PREPARING:
