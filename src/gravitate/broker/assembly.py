@@ -160,7 +160,7 @@ class Parts:
                 on_departure=lambda id, gone: self.relocations.on_departure(id, gone),
                 on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
                 on_taken_over=self._taken_over,
-                on_left=lambda publisher: self.tethered.left(publisher),
+                on_left=self._left,
                 on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda publisher: self.tethered.ended(publisher),
                 take=lambda input: self.clients.published(input),
@@ -190,7 +190,7 @@ class Parts:
                 attach=self._attach,
                 on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
-                on_left=self.tether_links.review,
+                on_lost=lambda origin: self.tethered.forget(origin),
             ),
         )
         self.tethered = TetheredPublishers(
@@ -297,6 +297,7 @@ class Parts:
                 on_back=lambda session: self.reassignments.on_back(session),
                 on_closed=lambda session: self.reassignments.closed(session),
                 on_drained=lambda session: self.reassignments.on_drained(session),
+                on_left=self.tether_links.review,
                 look_back=lambda: self.reminders.look_back(),
             ),
             GuestPorts(
@@ -329,7 +330,7 @@ class Parts:
     # What concerns several parts -----------------------------------------------------------
 
     def _is_link_needed(self, peer: str) -> bool:
-        return self.tethers.needs(peer) or self.remote.needs(peer)
+        return self.tethers.needs(peer) or self.remote.needs(peer) or self.tethered.expects(peer)
 
     def _attach(self, origin: str, message: TetherAttach) -> None:
         if isinstance(message.role, Publishing):
@@ -356,6 +357,10 @@ class Parts:
     def _publisher_gone(self, life: Life) -> None:
         if not self._publishers_of(life):
             self.congestion.left(life)
+
+    def _left(self, publisher: Inbound) -> None:
+        if publisher.origin is not None:
+            self.tether_links.review(publisher.origin)
 
     def _taken_over(self, publisher: Inbound) -> None:
         self.clients.taken_over(publisher)

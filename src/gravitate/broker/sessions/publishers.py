@@ -29,6 +29,7 @@ from gravitate.broker.routing.settlement import Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -82,8 +83,8 @@ class Publishers:
         self._dispatch = dispatch
         self._handovers = handovers
         self._chores = chores
-        self.departing: dict[str, Inbound] = {}
-        """Publishers on their way to another broker, by their ids."""
+        self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
+        """Publishers on their way to another broker."""
         self._owners: dict[str, Inbound] = {}
         """Whose the local advertisements are."""
 
@@ -136,7 +137,7 @@ class Publishers:
         former = self.departing.get(id)
         if former is None or former.incarnation != incarnation:
             return []
-        del self.departing[id]
+        self.departing.remove(former)
         former.enter(Publishing.GONE)
         self.ports.on_left(former)
         self.ports.on_departure(id, False)
@@ -146,15 +147,16 @@ class Publishers:
         """The publisher has ended here; its advertisements wait to be taken along."""
         assert publisher.state is Publishing.DEPARTING, f"{publisher.id} goes on here"
         if publisher.advertisements:
-            self.departing[publisher.id] = publisher
+            self.departing.put(publisher)
         else:
             publisher.enter(Publishing.GONE)
             self.ports.on_departure(publisher.id, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
-        publisher = self.departing.pop(id, None)
+        publisher = self.departing.get(id)
         if publisher is not None:
+            self.departing.remove(publisher)
             publisher.enter(Publishing.ENDING)
             self.ports.on_left(publisher)
             self.unadvertise_all(publisher)
@@ -172,8 +174,7 @@ class Publishers:
             publisher.enter(Publishing.TAKEN)
         if publisher.advertisements:
             return
-        if self.departing.get(publisher.id) is publisher:
-            del self.departing[publisher.id]
+        if self.departing.remove(publisher):
             publisher.enter(Publishing.GONE)
             self.ports.on_left(publisher)
             self.ports.on_departure(publisher.id, True)

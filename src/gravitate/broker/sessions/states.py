@@ -49,6 +49,8 @@ GIVING: Final = (Owed.CONNECTED, Owed.PREPARING)
 UNOBSERVED: Final = (Owed.STAGED, Owed.CLAIMED, Owed.REMINDED, Owed.DROPPED)
 """Observers do not know of it."""
 
+LEASES: Final = (Owed.LEASED, Owed.REMINDED)
+"""It ends unless somebody comes for it in time."""
 BACK: Final = (Owed.CUTTING, Owed.DETACHED, Owed.LEASED, Owed.REMINDED, Owed.RESUMING)
 """One that comes back goes on from here."""
 

@@ -32,8 +32,8 @@ def unfinished(world: World, clients: Iterable[Client]) -> Iterator[str]:
 def departing(world: World) -> Iterator[str]:
     """Clients that have been sent away and have not arrived, and what is ready for them."""
     for here, broker in _brokers(world).items():
-        for publisher in broker.publishers.departing:
-            yield f"{here} still waits for {publisher} to be elsewhere"
+        for departing in broker.publishers.departing:
+            yield f"{here} still waits for {departing.id} to be elsewhere"
         for move in broker.subscribers.reassignments.under_way():
             yield f"{here} still moves {move.subscriber} to {move.target}"
         for guest in broker.subscribers.guests.expected():

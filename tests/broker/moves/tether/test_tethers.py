@@ -314,10 +314,11 @@ def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene)
     assert tethered.find("pub") is earlier
     remote.handle("a", TetherDetach(earlier.number, earlier.attachment))
     assert tethered.find("pub") is None
-    assert remote.needs("a"), "it waits to hear that they have ended everywhere"
+    assert not remote.needs("a")
+    assert tethered.expects("a"), "it waits to hear that they have ended everywhere"
     moved.wired.tell("d")
     moved.settle()
-    assert not any((remote._by_key, remote._by_client, remote._by_serial, remote._of_origin))
+    assert not tethered.expects("a")
 
 
 def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> None:

@@ -40,6 +40,7 @@ from gravitate.broker.sessions.elsewhere import PublishesAt
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
 
 
@@ -104,7 +105,7 @@ class TetheredPublishers(EndKind[Tethered]):
         self._publishers = publishers
         self._links = links
         self._remote = remote
-        self._leaving: set[Inbound] = set()
+        self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
         self._stopping = False
@@ -184,7 +185,7 @@ class TetheredPublishers(EndKind[Tethered]):
 
     def detach(self, end: Tethered) -> None:
         if end.listens():
-            self._leaving.add(end)
+            self._leaving.put(end)
             self.close(end)
 
     # What becomes of them ------------------------------------------------------------------
@@ -195,7 +196,6 @@ class TetheredPublishers(EndKind[Tethered]):
         self._publishers.depart(publisher)
         publisher.path = path
         publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
-        self.left(publisher)
 
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
@@ -207,24 +207,23 @@ class TetheredPublishers(EndKind[Tethered]):
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
-        if publisher in self._leaving:
-            self._leaving.discard(publisher)
+        if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
             publisher.say(CloseSession(publisher.id, ENDED))
-            self.left(publisher)
+            self._publishers.ports.on_left(publisher)
 
-    def left(self, publisher: Inbound) -> None:
-        """It is here no more; its origin need not be told anything unless it may come back, or its
-        end is not known everywhere."""
-        is_departing = self._publishers.departing.get(publisher.id) is publisher
-        if isinstance(publisher, Tethered) and not is_departing and publisher not in self._leaving:
-            self._remote.let_go(publisher)
+    def expects(self, origin: str) -> bool:
+        """Whether clients of a broker were attached here that may come back, or are to end."""
+        return any(
+            origin in store.origins() for store in (self._publishers.departing, self._leaving)
+        )
 
     def on_origin_lost(self, end: Tethered) -> None:
-        if self._remote.has(end):
-            self.close(end)
-        elif end in self._leaving:
-            self._leaving.discard(end)
-            self.left(end)
+        self.close(end)
+
+    def forget(self, origin: str) -> None:
+        """Nobody waits there any more to hear that something has ended."""
+        for publisher in self._leaving.of_origin(origin):
+            self._leaving.remove(publisher)
 
     def take_no_more(self) -> None:
         """This broker is about to stop: nothing more is attached from elsewhere."""
@@ -256,5 +255,4 @@ class TetheredPublishers(EndKind[Tethered]):
         publisher.enter(state)
         self._remote.remove(publisher)
         self._publishers.ports.on_gone(publisher.life)
-        if state is not Publishing.DEPARTING:
-            self.left(publisher)
+        self._publishers.ports.on_left(publisher)

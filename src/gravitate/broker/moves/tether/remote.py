@@ -12,7 +12,7 @@ origin's end, nor what a publisher or subscriber does.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -43,6 +43,7 @@ from gravitate.broker.messages.tether import (
     TetherStay,
     ToOrigin,
 )
+from gravitate.broker.sessions.store import Store
 
 Key = tuple[str, int]
 """The origin, and its number for the client."""
@@ -94,8 +95,7 @@ class EndKind(ABC, Generic[E]):
 
     @abstractmethod
     def on_origin_lost(self, end: E) -> None:
-        """The broker of its client has forgotten its tethers, or is gone; of one that is not here
-        any more, too."""
+        """The broker of its client has forgotten its tethers, or is gone."""
 
 
 class Outlet:
@@ -115,8 +115,8 @@ class RemotePorts(NamedTuple):
     """Told of a client that is gone, whether or not an end of it is here."""
     tell_here: Callable[[str, ToOrigin], None]
     """Takes what is told to this broker as an origin."""
-    on_left: Callable[[str], None]
-    """Told of an origin that may need no link to this broker any more."""
+    on_lost: Callable[[str], None]
+    """Told of an origin that has forgotten its tethers, before its ends are."""
 
 
 class Remote:
@@ -130,59 +130,45 @@ class Remote:
         self._links = links
         self._ports = ports
         self.serials = count(1)
-        self._by_key: dict[Key, End] = {}
-        self._by_client: dict[str, dict[Key, End]] = {}
+        self._here: Store[Key, End] = Store(lambda end: end.key)
         self._by_serial: dict[int, End] = {}
-        self._of_origin: dict[str, dict[int, End]] = {}
-        """By their serials, with those that have left and may come back, or are not over yet."""
 
     def __iter__(self) -> Iterator[End]:
-        return iter(self._by_key.values())
+        return iter(self._here)
 
     # Who is here ---------------------------------------------------------------------------
 
     def add(self, end: End) -> None:
         """An end is found from now on; one that its origin called so before ends."""
-        former = self._by_key.get(end.key)
+        former = self._here.get(end.key)
         if former is not None:
             former.kind.close(former)
-        self._by_key[end.key] = self._by_serial[end.serial] = end
-        self._by_client.setdefault(end.id, {})[end.key] = end
-        self._of_origin.setdefault(end.origin, {})[end.serial] = end
+        self._here.put(end)
+        self._by_serial[end.serial] = end
 
-    def remove(self, end: End) -> None:
-        """It is found no more; its origin may still have to be told something."""
-        del self._by_key[end.key]
-        del self._by_serial[end.serial]
-        del self._by_client[end.id][end.key]
-        if not self._by_client[end.id]:
-            del self._by_client[end.id]
-
-    def let_go(self, end: End) -> None:
-        """Nothing more will be said of it."""
-        known = self._of_origin.get(end.origin, {})
-        if known.pop(end.serial, None) is not None and not known:
-            del self._of_origin[end.origin]
-        self._ports.on_left(end.origin)
+    def remove(self, end: End) -> bool:
+        """Whether it was here."""
+        self._by_serial.pop(end.serial, None)
+        return self._here.remove(end)
 
     def get(self, key: Key) -> End | None:
-        return self._by_key.get(key)
+        return self._here.get(key)
 
     def has(self, end: End) -> bool:
-        return self._by_key.get(end.key) is end
+        return self._here.get(end.key) is end
 
     def by_serial(self, serial: str) -> End | None:
         return self._by_serial.get(int(serial))
 
-    def of_client(self, id: str) -> list[End]:
-        return list(self._by_client.get(id, {}).values())
+    def of_client(self, id: str) -> Collection[End]:
+        return self._here.of_client(id)
 
-    def of_origin(self, origin: str) -> list[End]:
-        return [end for end in self._of_origin.get(origin, {}).values() if self.has(end)]
+    def of_origin(self, origin: str) -> Collection[End]:
+        return self._here.of_origin(origin)
 
     def needs(self, peer: str) -> bool:
         """Whether a link to a broker is needed, for its clients that are here."""
-        return peer in self._of_origin
+        return peer in self._here.origins()
 
     # What the origin says ------------------------------------------------------------------
 
@@ -190,7 +176,7 @@ class Remote:
         if isinstance(message, TetherAttach):
             self._ports.attach(origin, message)
             return
-        end = self._by_key.get((origin, message.number))
+        end = self._here.get((origin, message.number))
         if isinstance(message, TetherDetach):
             self._ports.on_detached(origin, message.number)
             if end is not None:
@@ -204,7 +190,8 @@ class Remote:
 
     def lost(self, origin: str) -> None:
         """The link to an origin has forgotten what was under way on it, or is given up."""
-        for end in list(self._of_origin.get(origin, {}).values()):
+        self._ports.on_lost(origin)
+        for end in self._here.of_origin(origin):
             end.kind.on_origin_lost(end)
 
     # What the origin is told ---------------------------------------------------------------

@@ -45,7 +45,7 @@ from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
 from gravitate.broker.sessions.backlog import Backlog, Seen
 from gravitate.broker.sessions.outbound import Outbound
-from gravitate.broker.sessions.states import BACK, Owed
+from gravitate.broker.sessions.states import BACK, LEASES, Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -67,6 +67,8 @@ class TetheredSubscriberPorts(NamedTuple):
     on_closed: Callable[[Outbound], None]
     """Told of subscribers that end here, or can be reached no more."""
     on_drained: Callable[[Outbound], None]
+    on_left: Callable[[str], None]
+    """Told of an origin that may need no link to this broker any more."""
     look_back: Callable[[], None]
     """Lets those that this broker was reminded of know what came before."""
 
@@ -159,9 +161,8 @@ class TetheredSubscribers(EndKind[TetheredSubscriber]):
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
-        if not self._remote.has(subscriber):
+        if not self._remote.remove(subscriber):
             return
-        self._remote.remove(subscriber)
         subscriber.end()
         subscriber.discard()
         self._subscriptions.close(subscriber)
@@ -170,7 +171,7 @@ class TetheredSubscribers(EndKind[TetheredSubscriber]):
             context = self._context
             for observer in context.observers:
                 observer.on_session(context.broker_id, subscriber.id, "left", context.now)
-        self._remote.let_go(subscriber)
+        self._ports.on_left(subscriber.origin)
 
     def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
@@ -278,7 +279,7 @@ class TetheredSubscribers(EndKind[TetheredSubscriber]):
         """Nobody has recalled a subscriber that was lost."""
         subscriber = self._remote.by_serial(serial)
         if isinstance(subscriber, TetheredSubscriber) and (
-            self.guests.stopping or subscriber.state in (Owed.LEASED, Owed.REMINDED)
+            self.guests.stopping or subscriber.state in LEASES
         ):
             self._ports.on_closed(subscriber)
             self.guests.left(subscriber)
