@@ -182,8 +182,9 @@ def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
             "nonsense",
         )
     )
-    target, move = draw.choice(("", *brokers)), draw.choice((None, *MOVES))
-    return t.TetherClosed(*about, reason, target, move, _path(draw, brokers))
+    return t.TetherClosed(
+        *about, reason, draw.choice((None, *brokers)), draw.choice((None, *MOVES))
+    )
 
 
 def _role(draw: random.Random, brokers: Sequence[str], key: str) -> t.Publishing | t.Serving:

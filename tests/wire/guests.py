@@ -83,7 +83,7 @@ def tether_messages(
         st.builds(TetherSettled, *about, names, numbers),
         st.builds(TetherRedirect, *about, names),
         st.builds(TetherStay, *about),
-        st.builds(TetherClosed, *about, names, names, moves, paths),
+        st.builds(TetherClosed, *about, names, moves, moves),
         st.builds(TetherDetach, *counted),
         st.builds(TetherHold, *about, st.booleans()),
         st.builds(TetherAdvertise, *counted, names, filters),

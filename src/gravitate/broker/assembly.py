@@ -198,6 +198,7 @@ class Parts:
             self.publishers,
             self.links,
             self.remote,
+            self.seek.find,
             TetheredPublisherPorts(
                 on_paused=lambda publisher: self.relocations.on_paused(publisher),
                 on_closed=lambda publisher: self.relocations.on_closed(publisher),
@@ -222,7 +223,12 @@ class Parts:
         )
         self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
-            context, self.dispatch, self.subscriptions, tethered_subscribers, self.tethers
+            context,
+            self.dispatch,
+            self.subscriptions,
+            tethered_subscribers,
+            self.tethers,
+            self.seek.find,
         )
         self.clients = Clients(
             context,

@@ -30,11 +30,11 @@ class OfTether(msgspec.Struct, frozen=True):
 class Publishing(msgspec.Struct, frozen=True, tag="publishing"):
     """The client is to be attached as a publisher, with its `advertisements` (by key).
 
-    `way` are the brokers on the way from the receiver to where it was, `lost` the one where it was
-    if that cannot be reached: it is not waited for then."""
+    `was` is where it was attached, or was about to be, `lost` one of these if that cannot be
+    reached: it is not waited for then."""
 
     advertisements: dict[str, Filter]
-    way: tuple[str, ...] = ()
+    was: tuple[str, ...] = ()
     lost: str | None = None
 
 
@@ -84,13 +84,12 @@ class TetherStay(OfTether, frozen=True, tag="tetherstay"):
 
 class TetherClosed(OfTether, frozen=True, tag="tetherclosed"):
     """The client is no longer attached to the sender; `reason` is one that sessions are closed
-    with. If it was told to move, `target` is where it is expected, and where `move` has brought it
-    along `path`."""
+    with. If it was told to move, `target` is where it is expected, and where `move` has brought
+    it."""
 
     reason: str
-    target: str = ""
+    target: str | None = None
     move: str | None = None
-    path: tuple[str, ...] = ()
 
 
 class TetherDetach(OfTether, frozen=True, tag="untether"):

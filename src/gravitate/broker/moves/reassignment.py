@@ -269,7 +269,7 @@ class Reassignments:
         if isinstance(session, TetheredSubscriber):
             self._enter(reassignment, State.LEAVING)
             session.enter(Owed.DETACHED)
-            session.move, session.path = move.id, move.path
+            session.move = move.id
             session.say(CloseSession(session.id, MOVED, move.target))
         elif self._stays(session):
             self._roll_back(reassignment, f"{session.id!r} published meanwhile")

@@ -281,20 +281,22 @@ class Guests:
             guest.ready = True
             self._answer(guest, GuestStep.READY)
 
-    def ask_elsewhere(self, guest: Guest, path: tuple[str, ...]) -> None:
-        """It was served by the first of the path, and not by who was asked."""
-        guest.request = msgspec.structs.replace(guest.request, path=path)
+    def ask_elsewhere(self, guest: Guest) -> None:
+        """It was not served by who was asked; who has served it will be."""
         guest.has_served = True
         guest.backlog, guest.parts = [], 0
-        self._answer(guest, GuestStep.READY)
 
-    def say_ready(self, move: str) -> bool:
-        """Ask the old place once more, if there is something to ask; False: there is no such
-        guest."""
+    def say_ready(self, move: str, path: tuple[str, ...]) -> bool:
+        """Ask the old place, which is the first of the path, if there is something to ask; False:
+        there is no such guest."""
         guest = self._by_move.get(move)
-        if guest is not None and guest.ready and (guest.missing or not guest.complete):
+        if guest is None:
+            return False
+        if guest.request.path != path:
+            guest.request = msgspec.structs.replace(guest.request, path=path)
+        if guest.ready and (guest.missing or not guest.complete):
             self._answer(guest, GuestStep.READY)
-        return guest is not None
+        return True
 
     def _cut(self, message: GuestCut) -> None:
         guest = self._by_move.get(message.move)

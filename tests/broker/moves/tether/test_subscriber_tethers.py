@@ -26,7 +26,6 @@ from gravitate.broker.messages.tether import TetherWants
 from gravitate.broker.moves.reassignment import PATIENCE_S
 from gravitate.broker.moves.reassignment import State as MoveState
 from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
-from gravitate.broker.moves.tether.origin import onward as joined
 from gravitate.broker.moves.tether.served import LOST_S_MAX
 from gravitate.broker.moves.tether.subscriber import SubscriberTether
 from gravitate.broker.options import BrokerOptions
@@ -419,11 +418,3 @@ def test_a_change_that_is_made_meanwhile_rolls_the_move_back(scene: Scene) -> No
     scene.publish()
     scene.served()
     assert scene.local() == ["a", "a"]
-
-
-@pytest.mark.parametrize(
-    ("path", "onward", "way"),
-    [("a", "abc", "abc"), ("abc", "cba", "a"), ("abc", "cbd", "abd"), ("ab", "bcd", "abcd")],
-)
-def test_ways_along_a_tree_are_joined(path: str, onward: str, way: str) -> None:
-    assert joined(tuple(path), tuple(onward), onward[-1]) == tuple(way)

@@ -23,6 +23,7 @@ from gravitate.broker.interface.effects import (
     UNHEARD,
     CloseSession,
 )
+from gravitate.broker.links.seek import Found
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.tether import (
@@ -35,6 +36,7 @@ from gravitate.broker.messages.tether import (
 from gravitate.broker.messages.tether import Publishing as Role
 from gravitate.broker.moves.tether.remote import EndKind, Key, Outlet, Remote
 from gravitate.broker.options import BrokerOptions
+from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.elsewhere import PublishesAt
 from gravitate.broker.sessions.inbound import Inbound
@@ -66,8 +68,6 @@ class Tethered(Inbound):
         self.serial = next(remote.serials)
         outlet = Outlet(partial(remote.say, self))
         super().__init__(*life, attachment, options, outlet, f"tether:hold:{self.serial}", at)
-        self.path: tuple[str, ...] = ()
-        """Along which it was sent elsewhere."""
 
     @property
     def key(self) -> Key:
@@ -98,9 +98,11 @@ class TetheredPublishers(EndKind[Tethered]):
         publishers: Publishers,
         links: LinkTable,
         remote: Remote,
+        seek: Callable[[str, Found], None],
         ports: TetheredPublisherPorts,
     ) -> None:
         self._ports = ports
+        self._seek = seek
         self._context = context
         self._publishers = publishers
         self._links = links
@@ -142,10 +144,24 @@ class TetheredPublishers(EndKind[Tethered]):
                 one.say(CloseSession(one.id, TAKEN_OVER))
         former += self._publishers.came_back(*life)
         self._remote.add(publisher)
-        publisher.way, publisher.lost = frozenset(role.way), role.lost or ""
+        publisher.lost = role.lost or ""
+        self._seek_ways(publisher, role.was, NOWHERE)
         self._publishers.bring_along(publisher, role.advertisements)
         for ended in former:
             self._publishers.unadvertise_all(ended)
+
+    def _seek_ways(self, publisher: Tethered, to: tuple[str, ...], known: Open) -> None:
+        """Find out which brokers are between here and where a publisher was, all of it or none."""
+
+        def found(way: tuple[str, ...] | None) -> None:
+            if way is not None:
+                self._seek_ways(publisher, to[1:], known.union(way))
+
+        if to:
+            self._seek(to[0], found)
+        else:
+            publisher.way = known
+            self._publishers.review_arrival(publisher)
 
     def adopt(self, session: Inbound, number: int) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
@@ -190,12 +206,11 @@ class TetheredPublishers(EndKind[Tethered]):
 
     # What becomes of them ------------------------------------------------------------------
 
-    def depart(self, publisher: Tethered, path: tuple[str, ...]) -> None:
-        """Send a publisher along a path; its advertisements wait to be taken along."""
+    def depart(self, publisher: Tethered, target: str) -> None:
+        """Send a publisher elsewhere; its advertisements wait to be taken along."""
         self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
-        publisher.path = path
-        publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
+        publisher.say(CloseSession(publisher.id, MOVED, target))
 
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""

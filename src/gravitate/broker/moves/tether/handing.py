@@ -62,8 +62,7 @@ class TetheredSubscriber(Outbound):
         self.version = 0
         """The same of what is matched."""
         self.move: str | None = None
-        self.path: tuple[str, ...] = ()
-        """Of the move that leads it elsewhere, to be told to the origin."""
+        """The one that leads it elsewhere, to be told to the origin."""
         self._waiting_lives: set[Life] = set()
         """Publishers of whom something earlier may be missing."""
         self._direct_lives: set[Life] = set()

@@ -102,8 +102,8 @@ class Tether:
     """One client of this broker, as a publisher or as a subscriber."""
 
     __slots__ = (
-        "attachment", "client", "destination", "former", "incarnation", "kind", "next_path",
-        "number", "path", "place", "state",
+        "attachment", "client", "destination", "former", "incarnation", "kind", "number", "place",
+        "source", "state",
     )  # fmt: skip
 
     def __init__(
@@ -127,10 +127,8 @@ class Tether:
         """Where it goes back to when that does not succeed."""
         self.destination: str | None = None
         """Where it has been told to go."""
-        self.path: tuple[str, ...] = (here,)
-        """Along the tree, from this broker to where it was last attached."""
-        self.next_path: tuple[str, ...] = (here,)
-        """The same for where it is being attached."""
+        self.source = here
+        """Where it was last attached."""
 
     def enter(self, state: State) -> None:
         self.state = TETHER.enter(self.state, state)
@@ -154,7 +152,7 @@ class Kind(ABC, Generic[T]):
     """What a tether does as a publisher's, or as a subscriber's."""
 
     @abstractmethod
-    def role(self, tether: T, way: tuple[str, ...], lost: str | None) -> Publishing | Serving:
+    def role(self, tether: T, was: tuple[str, ...], lost: str | None) -> Publishing | Serving:
         """What it is to be attached as; see `Publishing`."""
 
     @abstractmethod
@@ -268,21 +266,20 @@ class Tethers:
     def attach(
         self,
         tether: Tether,
-        path: tuple[str, ...],
+        place: str,
         former: str | None = None,
         lost: str | None = None,
         move: str | None = None,
     ) -> None:
-        """Attach a client to the last broker of `path`, from here."""
-        way = tuple(dict.fromkeys((*tether.path, *tether.next_path, *path)))
+        """Attach a client to a broker, by a move or without one."""
+        was = tuple(dict.fromkeys((tether.source, tether.place)))
         tether.enter(State.ATTACHING)
         tether.attachment += 1
-        tether.next_path = path
         tether.kind.on_attaching(tether, move)
-        self.put(tether, path[-1], former)
-        if tether.place != self._context.broker_id:
+        self.put(tether, place, former)
+        if place != self._context.broker_id:
             self.wait(tether)
-        self.say_attach(tether, way, lost)
+        self.say_attach(tether, was, lost)
 
     def wait(self, tether: Tether) -> None:
         """What is to become of it does so in time."""
@@ -290,10 +287,10 @@ class Tethers:
         self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
 
     def say_attach(
-        self, tether: Tether, way: tuple[str, ...] = (), lost: str | None = None
+        self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
     ) -> None:
         about = (tether.number, tether.attachment, tether.client, tether.incarnation)
-        self.say(tether.place, TetherAttach(*about, tether.kind.role(tether, way, lost)))
+        self.say(tether.place, TetherAttach(*about, tether.kind.role(tether, was, lost)))
 
     def _pause(self, tether: Tether) -> None:
         tether.enter(State.PAUSED)
@@ -309,7 +306,7 @@ class Tethers:
         if self.links.is_up(target):
             self.say(target, TetherDetach(tether.number, tether.attachment))
         if former is not None and self.links.is_up(former):
-            self.attach(tether, tether.path)
+            self.attach(tether, former)
         else:
             tether.kind.go_home(tether, former)
 
@@ -329,7 +326,7 @@ class Tethers:
             case TetherAttached():
                 if tether.state is State.ATTACHING:
                     tether.kind.on_attached(tether)
-                    tether.path = tether.next_path
+                    tether.source = tether.place
                     self.put(tether, tether.place)
                     self._go_on(tether)
             case TetherSettled() | TetherHold():
@@ -353,9 +350,10 @@ class Tethers:
 
     def _closed(self, tether: Tether, message: TetherClosed) -> None:
         if message.reason == MOVED and tether.state is State.PAUSED:
-            path = onward(tether.path, message.path, message.target)
+            if message.target is None:
+                raise PeerError("wrong-target", f"{tether.client!r} is sent nowhere")
             tether.kind.on_sent_away(tether)
-            self.attach(tether, path, tether.place, move=message.move)
+            self.attach(tether, message.target, tether.place, move=message.move)
         elif tether.state is State.ATTACHING and message.reason != TAKEN_OVER:
             self._go_back(tether)
         else:
@@ -400,21 +398,3 @@ class Tethers:
             self._go_back(tether)
         elif tether.state in HOMEWARD:
             tether.kind.on_late(tether)
-
-
-def onward(path: tuple[str, ...], move: tuple[str, ...], target: str) -> tuple[str, ...]:
-    """The way along the tree from the first broker of `path` to `target`, where a move has led that
-    begins where `path` ends.
-
-    >>> onward(("a", "b", "c"), ("c", "b", "d"), "d")
-    ('a', 'b', 'd')
-    """
-    if not move or (move[0], move[-1]) != (path[-1], target):
-        raise PeerError("wrong-path", f"from {path[-1]} along {move}")
-    way = list(path)
-    for broker in move[1:]:
-        if len(way) > 1 and way[-2] == broker:
-            way.pop()
-        else:
-            way.append(broker)
-    return tuple(way)

@@ -322,8 +322,8 @@ class PublisherTethers(Kind[PublisherTether]):
 
     # Being attached elsewhere --------------------------------------------------------------
 
-    def role(self, tether: PublisherTether, way: tuple[str, ...], lost: str | None) -> Publishing:
-        return Publishing(dict(tether.advertised), way, lost)
+    def role(self, tether: PublisherTether, was: tuple[str, ...], lost: str | None) -> Publishing:
+        return Publishing(dict(tether.advertised), was, lost)
 
     def on_sent_away(self, tether: PublisherTether) -> None:
         # It had been told of the pause, so it has taken all that was ahead of it.
@@ -342,7 +342,7 @@ class PublisherTethers(Kind[PublisherTether]):
         pass
 
     def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
-        self._tethers.attach(tether, (self._context.broker_id,), lost=lost)
+        self._tethers.attach(tether, self._context.broker_id, lost=lost)
 
     def on_said(self, tether: PublisherTether, message: TetherSettled | TetherHold) -> None:
         if isinstance(message, TetherHold):

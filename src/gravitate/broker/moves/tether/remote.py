@@ -62,8 +62,7 @@ class End(Protocol):
     wants: int
     """As of when it is known what the client wants."""
     move: str | None
-    path: tuple[str, ...]
-    """Of the move that leads it elsewhere, to be told to the origin."""
+    """The one that leads it elsewhere, to be told to the origin."""
 
     @property
     def key(self) -> Key: ...
@@ -216,7 +215,7 @@ class Remote:
             case Redirect():
                 message = TetherRedirect(*about, effect.target)
             case CloseSession() if effect.reason == MOVED:
-                message = TetherClosed(*about, MOVED, effect.target, end.move, end.path)
+                message = TetherClosed(*about, MOVED, effect.target, end.move)
             case CloseSession():
                 message = TetherClosed(*about, effect.reason)
             case _:

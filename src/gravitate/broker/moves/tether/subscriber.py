@@ -19,12 +19,14 @@ it next is told all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import OVERLOADED, SetTimer, SubscriptionSettled
+from gravitate.broker.links.seek import Found
 from gravitate.broker.messages.guests import TakeGuest, Wanted
 from gravitate.broker.messages.tether import (
     Deliveries,
@@ -54,7 +56,7 @@ class SubscriberTether(Tether):
     """One client of this broker as a subscriber: where it is served, and what it wants."""
 
     __slots__ = (
-        "asked", "far_stream", "former_path", "made", "move", "recall", "served", "session",
+        "asked", "far_stream", "former_source", "made", "move", "recall", "served", "session",
         "settled_but_for_missing", "stream", "unsettled", "version", "wanted",
     )  # fmt: skip
 
@@ -74,8 +76,8 @@ class SubscriberTether(Tether):
         self.far_stream: tuple[str, int] | None = None
         """The same of a place that could not be asked when it was recalled from there: if that is
         there after all, what it has had from behind it is still to come."""
-        self.former_path: tuple[str, ...] = ()
-        """Along the tree to the place before, until the last one has served it for certain."""
+        self.former_source: str | None = None
+        """The place before its source, until that has served it for certain."""
         self.move: str | None = None
         """The one that it is attached for; None: it goes back."""
         self.recall: str | None = None
@@ -137,7 +139,9 @@ class SubscriberTethers(Kind[SubscriberTether]):
         subscriptions: Subscriptions,
         tethered: TetheredSubscribers,
         tethers: Tethers,
+        seek: Callable[[str, Found], None],
     ) -> None:
+        self._seek = seek
         self._context = context
         self._dispatch = dispatch
         self._subscriptions = subscriptions
@@ -183,7 +187,7 @@ class SubscriberTethers(Kind[SubscriberTether]):
             self._tethered.guests.drop(tether.recall)
         self._tethers.end(tether)
         links = self._tethers.links
-        for peer in sorted(tether.places() | {tether.path[-1], here}):
+        for peer in sorted(tether.places() | {tether.source, here}):
             if peer == here or links.exists(peer):
                 self._tethers.say(peer, TetherDetach(tether.number, tether.attachment))
             links.review(peer)
@@ -199,7 +203,7 @@ class SubscriberTethers(Kind[SubscriberTether]):
             return
         tether.served = max(tether.served, message.version)
         if tether.recall is None:
-            tether.former_path = ()
+            tether.former_source = None
         batches: Backlog = tuple((batch, message.qos) for batch in message.batches)
         if message.version < tether.version:
             wanted = tether.wanted_since(message.version)
@@ -211,7 +215,7 @@ class SubscriberTethers(Kind[SubscriberTether]):
         if isinstance(message, TetherHold):
             return
         tether.served = max(tether.served, message.version)
-        tether.former_path = ()
+        tether.former_source = None
         if message.name in tether.unsettled and tether.made[message.name] <= message.version:
             if tether.recall is not None:
                 # What comes from behind the former place is not complete for it yet.
@@ -225,7 +229,7 @@ class SubscriberTethers(Kind[SubscriberTether]):
 
     # Being served elsewhere ----------------------------------------------------------------
 
-    def role(self, tether: SubscriberTether, way: tuple[str, ...], lost: str | None) -> Serving:
+    def role(self, tether: SubscriberTether, was: tuple[str, ...], lost: str | None) -> Serving:
         return Serving(tether.move)
 
     def on_sent_away(self, tether: SubscriberTether) -> None:
@@ -236,7 +240,8 @@ class SubscriberTethers(Kind[SubscriberTether]):
 
     def on_attached(self, tether: SubscriberTether) -> None:
         is_elsewhere = tether.place != self._context.broker_id
-        tether.former_path = tether.path if is_elsewhere and tether.move is not None else ()
+        has_moved = is_elsewhere and tether.move is not None
+        tether.former_source = tether.source if has_moved else None
         tether.far_stream = tether.stream if tether.recall is not None else None
         tether.stream = (tether.place, tether.attachment)
 
@@ -251,7 +256,7 @@ class SubscriberTethers(Kind[SubscriberTether]):
     def go_home(self, tether: SubscriberTether, lost: str | None = None) -> None:
         """Recall it from where it was served last."""
         here = self._context.broker_id
-        if tether.path == (here,):
+        if tether.source == here:
             # It was not known any more where it was last served, which is here.
             self._tethers.close_session(tether.client, OVERLOADED)
             return
@@ -261,7 +266,7 @@ class SubscriberTethers(Kind[SubscriberTether]):
         tether.asked = 0
         request = TakeGuest(
             tether.recall,
-            tuple(reversed(tether.path)),
+            (here,),
             tether.client,
             tether.incarnation,
             tuple(tether.wanted.values()),
@@ -270,32 +275,40 @@ class SubscriberTethers(Kind[SubscriberTether]):
             tether.number,
             tether.version,
         )
-        self._ask_again_later(tether)
-        has_served = not tether.former_path
+        has_served = tether.former_source is None
         self._tethers.put(tether, here)
         self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
+        self._ask(tether)
 
-    def _ask_again_later(self, tether: SubscriberTether) -> None:
+    def _ask(self, tether: SubscriberTether) -> None:
+        """Ask the broker that has served it for what it has, along the way there is now; and again
+        later."""
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
         self._context.emit(SetTimer(f"guest:recall:{tether.number}", self._context.now + delay_s))
+        self._seek(tether.source, partial(self._found, tether, tether.recall))
+
+    def _found(
+        self, tether: SubscriberTether, recall: str | None, way: tuple[str, ...] | None
+    ) -> None:
+        if way is None or recall is None or tether.recall != recall:
+            return
+        if not self._tethered.guests.say_ready(recall, tuple(reversed(way))):
+            # It had more to keep than it may.
+            tether.recall = None
+            self._tethers.close_session(tether.client, OVERLOADED)
 
     def ask_again(self, number: str) -> None:
         """The broker that a subscriber is recalled from has not answered yet."""
         tether = self._tethers.get(int(number))
-        if not isinstance(tether, SubscriberTether) or tether.recall is None:
-            return
-        self._ask_again_later(tether)
-        if not self._tethered.guests.say_ready(tether.recall):
-            # It had more to keep than it may.
-            tether.recall = None
-            self._tethers.close_session(tether.client, OVERLOADED)
+        if isinstance(tether, SubscriberTether) and tether.recall is not None:
+            self._ask(tether)
 
     def on_complete(self, guest: Guest) -> None:
         """A guest knows what its subscriber has had; one that comes home is served now."""
         tether = self._recalled(guest)
         if tether is not None and tether.state is State.RECALLING:
-            tether.move, tether.next_path = guest.request.move, (self._context.broker_id,)
+            tether.move = guest.request.move
             if not guest.missing:
                 tether.recall = None
             tether.enter(State.ATTACHING)
@@ -314,15 +327,16 @@ class SubscriberTethers(Kind[SubscriberTether]):
         """Where a subscriber was served last nothing is known of it. If it has not come to be
         served there, the place before has kept all of it."""
         tether = self._recalled(guest)
-        if tether is not None and tether.former_path:
-            tether.path = tether.next_path = tether.former_path
-            tether.former_path = ()
-            if len(tether.path) > 1:
-                self._tethered.guests.ask_elsewhere(guest, tuple(reversed(tether.path)))
+        here = self._context.broker_id
+        if tether is not None and tether.former_source is not None:
+            tether.source, tether.former_source = tether.former_source, None
+            if tether.source != here:
+                self._tethered.guests.ask_elsewhere(guest)
+                self._ask(tether)
             else:
                 self._tethered.guests.drop(guest.request.move)
                 tether.recall = None
-                self._tethers.attach(tether, (self._context.broker_id,))
+                self._tethers.attach(tether, here)
         elif tether is not None:
             self._tethers.close_session(tether.client, OVERLOADED)
 
