@@ -20,7 +20,7 @@ from gravitate.overlay.tree import neighbours, path
 from gravitate.pipeline.planning.prediction import flows_from
 from gravitate.pipeline.planning.publishers import Overlay, chosen
 from gravitate.pipeline.planning.recorded import Audience, whole_publishers
-from gravitate.plan.flow import flow
+from gravitate.plan.flow.flow import flow
 
 BROKERS = ("a", "b", "c", "d", "e")
 TREE = Network(
