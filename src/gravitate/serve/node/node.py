@@ -274,7 +274,7 @@ class Node:
                 "inputs_handled": self.inputs_handled,
                 "batches_handled": self.batches_handled,
                 "peers_refused": sum(self.links.offences.values()),
-                "frames_refused_again": broker.links.refused_again,
+                "frames_refused_again": broker.peering.refused_again,
                 "publishers_forgotten": broker.lives.forgotten,
                 "deposits_refused": broker.deposits.refused,
                 **{f"{kind}_failed": count for kind, count in self.failures.counts.items()},
