@@ -7,7 +7,7 @@
 `?wait_s=SECONDS` says how long POST and GET /moves/ID may wait for the end of the move. The first
 page has the latest moves, at most `?limit=`, and names the one with those before them. A move
 that is asked for again is not carried out twice. What is wrong with a move that cannot be meant
-(JSON, names, a path that is none) is told here; what the broker objects to is the move's outcome.
+(JSON, names) is told here; what the broker objects to is the move's outcome.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from gravitate.broker.interface.inputs import Input, MoveRequested
 from gravitate.config.network import Network
 from gravitate.errors import InputError
 from gravitate.model.moves import ClientMove, Move, client_of
-from gravitate.overlay import tree
 from gravitate.serve.http.pages import json_body, json_response
 from gravitate.serve.http.paging import page_of, page_size, parameters
 from gravitate.serve.node.moves import (
@@ -71,8 +70,7 @@ class MovePages:
         self._now = now
         self._reconnects = reconnects
         self._with_door = {spec.id for spec in network.brokers if spec.address.mqtt}
-        ids = [spec.id for spec in network.brokers]
-        self._near = tree.neighbours(ids, [link.between for link in network.links])
+        self._brokers = [spec.id for spec in network.brokers]
 
     def routes(self) -> list[Route]:
         return [
@@ -109,8 +107,6 @@ class MovePages:
     async def _post(self, request: Request) -> Response:
         wait_s = _wait_s(request, WAIT_S)
         move: Move = await json_body(request, Move, "move")
-        if isinstance(move, ClientMove) and not move.path:
-            move = self._with_path(move)
         known = self._register.get(move.id)
         if known is None:
             self._check(move)
@@ -122,18 +118,11 @@ class MovePages:
                     "ask again when some have ended",
                 )
             self._submit(MoveRequested(move))
-        elif known.move != move:
+        elif not _is_same(move, known.move):
             raise HTTPException(409, f"another move has the id {move.id!r}: give it its own")
         record = await self._register.ended(move.id, wait_s)
         assert record is not None, f"move {move.id!r} was forgotten while it was waited for"
         return json_response(record, 202 if record.outcome is None else 200)
-
-    def _with_path(self, move: ClientMove) -> ClientMove:
-        """The move along the links of the network file."""
-        if move.source in self._near and move.target in self._near:
-            way = tree.path(self._near, move.source, move.target)
-            return msgspec.structs.replace(move, path=tuple(way or ()))
-        return move
 
     def _check(self, move: Move) -> None:
         """Raises where the move cannot be meant for this broker."""
@@ -142,8 +131,10 @@ class MovePages:
         if not isinstance(move, ClientMove):
             return
         for place, broker in (("source", move.source), ("target", move.target)):
-            if broker not in self._near:
-                raise InputError(f"{place} is {broker!r}, the brokers are {', '.join(self._near)}")
+            if broker not in self._brokers:
+                raise InputError(
+                    f"{place} is {broker!r}, the brokers are {', '.join(self._brokers)}"
+                )
         if move.source != self._broker_id:
             raise InputError(
                 f"source is {move.source!r}: ask that broker, "
@@ -156,6 +147,13 @@ class MovePages:
                 f"target is {move.target!r}, which has no mqtt port in the network file: "
                 f"{client_of(move)!r} cannot connect there"
             )
+
+
+def _is_same(asked: Move, known: Move) -> bool:
+    """Whether a move is asked for again; the way is the broker's to find."""
+    if isinstance(asked, ClientMove) and isinstance(known, ClientMove) and not asked.path:
+        known = msgspec.structs.replace(known, path=())
+    return asked == known
 
 
 def _wait_s(request: Request, default: float) -> float:
