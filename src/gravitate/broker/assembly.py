@@ -18,6 +18,7 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.forwarding.strategy import FORWARDERS
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.host import PostPorts, Posts
@@ -47,11 +48,12 @@ from gravitate.broker.routing.registry import ROUTERS
 from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
-from gravitate.broker.sessions.session import Publisher
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
+from gravitate.overlay.topology import Topology
 
 
 class LinkEvents(NamedTuple):
@@ -78,9 +80,12 @@ class Parts:
         routing: str,
         forwarding: str,
         others: Collection[str] | None,
+        tree: Topology | None,
         link_events: LinkEvents,
     ) -> None:
         self.broker_id = broker_id
+        known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
+        self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
         self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
@@ -160,6 +165,7 @@ class Parts:
                 on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
                 on_taken_over=self._taken_over,
                 on_left=self._left,
+                on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda publisher: self.tethered.ended(publisher),
                 take=lambda input: self.clients.published(input),
             ),
@@ -222,9 +228,7 @@ class Parts:
             self.dispatch,
             self.publishers,
             self.tethers,
-            self.subscriber_tethers,
             ClientPorts(
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda session: self.subscribers.session_ended(session),
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 continued=lambda input: self.reassignments.continued(input),
@@ -308,6 +312,7 @@ class Parts:
                 },
                 may_move=self.relocations.may_move,
                 ping=self.pings.ask,
+                seek=self.seek.find,
             ),
         )
 
@@ -332,10 +337,11 @@ class Parts:
         marks = (one.mark(batch, self.context.now) for one in self.mechanisms)
         return next(filter(None, marks), 0)
 
-    def _publishers_of(self, life: Life) -> list[Publisher]:
+    def _publishers_of(self, life: Life) -> list[Inbound]:
         """Those of a life that are here: the client's session, and what is attached for it."""
         session = self.clients.sessions.get(life[0])
-        connected = [session] if session is not None and session.life == life else []
+        here = session is not None and session.inbound.life == life
+        connected = [session.inbound] if session is not None and here else []
         return [*connected, *self.tethered.of(life)]
 
     def _update_reading(self, life: Life) -> None:
@@ -346,10 +352,10 @@ class Parts:
         if not self._publishers_of(life):
             self.congestion.left(life)
 
-    def _left(self, publisher: Publisher) -> None:
+    def _left(self, publisher: Inbound) -> None:
         if isinstance(publisher, Tethered):
             self.tether_links.review(publisher.origin)
 
-    def _taken_over(self, publisher: Publisher) -> None:
+    def _taken_over(self, publisher: Inbound) -> None:
         self.clients.taken_over(publisher)
         self.tethered.taken_over(publisher)

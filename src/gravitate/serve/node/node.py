@@ -31,6 +31,7 @@ from gravitate.broker.messages.frames import Data
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.moves import ClientMove, ReassignSubscriber
+from gravitate.overlay.topology import Topology
 from gravitate.serve.descriptors import Doorkeeper
 from gravitate.serve.node.failures import Failures
 from gravitate.serve.node.interpreter import ClientConnection, Interpreter
@@ -75,6 +76,7 @@ class Node:
         mqtt_addresses: Mapping[str, tuple[str, int]] | None = None,
         others: Mapping[str, Neighbour] | None = None,
         mechanisms: Sequence[Mechanism] = (),
+        tree: Topology | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.options = options or BrokerOptions()
@@ -89,6 +91,7 @@ class Node:
             routing=routing,
             forwarding=forwarding,
             others=[peer for peer, other in (others or {}).items() if other.possible],
+            tree=tree,
             detached=self._watcher_failed,
         )
         self.moves = MoveRegister(broker_id)
@@ -221,14 +224,14 @@ class Node:
         """The ids of all clients that are attached to this broker, wherever they are connected; in
         any order, some perhaps twice. Clients may come and go while it is read."""
         for session in [*self.broker.clients.sessions.values()]:
-            if session.tether is None:
+            if session.inbound.place is None:
                 yield session.id
         yield from [publisher.id for publisher in self.broker.tethered]
 
     def served(self) -> Iterator[str]:
         """The same of all clients that this broker serves as subscribers."""
         for session in [*self.broker.clients.sessions.values()]:
-            if session.subscriber_tether is None:
+            if session.outbound.place is None:
                 yield session.id
         yield from [one.id for one in self.broker.subscribers.tethered]
 
@@ -238,11 +241,11 @@ class Node:
             session = self.broker.clients.sessions.get(move.subscriber)
             return (
                 session is not None
-                and session.subscriber_tether is None
+                and session.outbound.place is None
                 and not session.stays_as_subscriber()
             )
         session = self.broker.clients.sessions.get(move.publisher)
-        return session is not None and session.tether is None and not session.stays()
+        return session is not None and session.inbound.place is None and not session.stays()
 
     def status(self) -> NodeStatus:
         """What this node tells about itself at this moment."""
