@@ -18,6 +18,7 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.forwarding.strategy import FORWARDERS
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.host import PostPorts, Posts
@@ -52,6 +53,7 @@ from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
+from gravitate.overlay.topology import Topology
 
 
 class LinkEvents(NamedTuple):
@@ -78,9 +80,12 @@ class Parts:
         routing: str,
         forwarding: str,
         others: Collection[str] | None,
+        tree: Topology | None,
         link_events: LinkEvents,
     ) -> None:
         self.broker_id = broker_id
+        known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
+        self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
         self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
@@ -307,6 +312,7 @@ class Parts:
                 },
                 may_move=self.relocations.may_move,
                 ping=self.pings.ask,
+                seek=self.seek.find,
             ),
         )
 
