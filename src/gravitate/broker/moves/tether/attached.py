@@ -34,7 +34,7 @@ from gravitate.broker.messages.tether import (
     TetherWithdraw,
 )
 from gravitate.broker.messages.tether import Publishing as Role
-from gravitate.broker.moves.tether.remote import EndKind, Key, Outlet, Remote
+from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
@@ -66,8 +66,8 @@ class Tethered(Inbound):
         self.origin: str
         self.origin, self.number = key
         self.serial = next(remote.serials)
-        outlet = Outlet(partial(remote.say, self))
-        super().__init__(*life, attachment, options, outlet, f"tether:hold:{self.serial}", at)
+        timer = f"tether:hold:{self.serial}"
+        super().__init__(*life, attachment, options, partial(remote.say, self), timer, at)
 
     @property
     def key(self) -> Key:

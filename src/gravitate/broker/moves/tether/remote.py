@@ -97,15 +97,6 @@ class EndKind(ABC, Generic[E]):
         """The broker of its client has forgotten its tethers, or is gone."""
 
 
-class Outlet:
-    """Takes what a client is to be told."""
-
-    __slots__ = ("say",)
-
-    def __init__(self, say: Callable[[ToClient], None]) -> None:
-        self.say = say
-
-
 class RemotePorts(NamedTuple):
     """Who makes ends, and is told of what concerns others."""
 
