@@ -89,7 +89,7 @@ class TetheredPublisherPorts(NamedTuple):
     """Told of publishers that end, but for departing ones."""
 
 
-class TetheredPublishers(EndKind[Tethered]):
+class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""
 
     def __init__(
@@ -206,8 +206,9 @@ class TetheredPublishers(EndKind[Tethered]):
 
     # What becomes of them ------------------------------------------------------------------
 
-    def depart(self, publisher: Tethered, target: str) -> None:
-        """Send a publisher elsewhere; its advertisements wait to be taken along."""
+    def depart(self, publisher: Tethered, move: str, target: str) -> None:
+        """A move sends a publisher elsewhere; its advertisements wait to be taken along."""
+        publisher.move = move
         self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
         publisher.say(CloseSession(publisher.id, MOVED, target))

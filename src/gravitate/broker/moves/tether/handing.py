@@ -37,7 +37,6 @@ class TetheredSubscriber(Outbound):
         state: Owed,
         context: Context,
         links: LinkTable,
-        keepers: LinkTable | None,
         send: Callable[[TetheredSubscriber, Batch, int, int, int], bool],
     ) -> None:
         super().__init__(id, incarnation, context.options, context.lives, state)
@@ -48,7 +47,8 @@ class TetheredSubscriber(Outbound):
         self.serial = next(remote.serials)
         self.attachment = 0
         self._links = links
-        self._keepers = self._possible_keepers = keepers
+        is_visitor = self.origin != context.broker_id
+        self._keepers = self._possible_keepers = links if is_visitor else None
         """The links whose other ends keep what comes for it; none do for this broker's own."""
         self._send = send
         self.kept: Retained = self._retained()

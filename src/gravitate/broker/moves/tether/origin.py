@@ -17,10 +17,9 @@ handed over, nor the other end (`remote`).
 from __future__ import annotations
 
 import enum
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -145,46 +144,31 @@ class Tether:
         return False
 
 
-T = TypeVar("T", bound=Tether)
+T = TypeVar("T", contravariant=True)
 
 
-class Kind(ABC, Generic[T]):
+class Kind(Protocol[T]):
     """What a tether does as a publisher's, or as a subscriber's."""
 
-    @abstractmethod
     def role(self, tether: T, was: tuple[str, ...], lost: str | None) -> Publishing | Serving:
         """What it is to be attached as; see `Publishing`."""
 
-    @abstractmethod
-    def on_sent_away(self, tether: T) -> None:
-        """Where it was has taken all that was handed over there."""
-
-    @abstractmethod
     def on_attaching(self, tether: T, move: str | None) -> None:
-        """It is about to be attached to another place, by a move or without one."""
+        """It was sent elsewhere by a move, or (None) cannot stay where it is."""
 
-    @abstractmethod
     def on_attached(self, tether: T) -> None: ...
 
-    @abstractmethod
     def go_on(self, tether: T) -> None:
         """Nothing need wait any more."""
 
-    @abstractmethod
     def go_home(self, tether: T, lost: str | None) -> None:
         """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
         reached."""
 
-    @abstractmethod
     def on_said(self, tether: T, message: TetherSettled | TetherHold) -> None: ...
 
-    @abstractmethod
     def on_closed(self, tether: T, reason: str) -> None:
         """It is not attached any more, and was not sent elsewhere."""
-
-    @abstractmethod
-    def on_late(self, tether: T) -> None:
-        """What it waits for on its way home has not happened."""
 
 
 class Tethers:
@@ -352,7 +336,6 @@ class Tethers:
         if message.reason == MOVED and tether.state is State.PAUSED:
             if message.target is None:
                 raise PeerError("wrong-target", f"{tether.client!r} is sent nowhere")
-            tether.kind.on_sent_away(tether)
             self.attach(tether, message.target, tether.place, move=message.move)
         elif tether.state is State.ATTACHING and message.reason != TAKEN_OVER:
             self._go_back(tether)
@@ -396,5 +379,5 @@ class Tethers:
             return
         if tether.state is State.ATTACHING and tether.place != self._context.broker_id:
             self._go_back(tether)
-        elif tether.state in HOMEWARD:
-            tether.kind.on_late(tether)
+        elif tether.state is State.UNHEARD:
+            tether.kind.go_home(tether, None)

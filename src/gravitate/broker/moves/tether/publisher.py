@@ -49,7 +49,7 @@ from gravitate.broker.messages.tether import (
     TetherWithdraw,
 )
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
-from gravitate.broker.moves.tether.origin import Kind, State, Tether, Tethers
+from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers, advertisement_id
@@ -170,7 +170,7 @@ def _apply(advertised: dict[str, Filter], command: Command) -> None:
         advertised.pop(command.key, None)
 
 
-class PublisherTethers(Kind[PublisherTether]):
+class PublisherTethers:
     """The publishers of this broker's clients that may be attached elsewhere."""
 
     def __init__(
@@ -325,12 +325,10 @@ class PublisherTethers(Kind[PublisherTether]):
     def role(self, tether: PublisherTether, was: tuple[str, ...], lost: str | None) -> Publishing:
         return Publishing(dict(tether.advertised), was, lost)
 
-    def on_sent_away(self, tether: PublisherTether) -> None:
-        # It had been told of the pause, so it has taken all that was ahead of it.
-        while tether.sent:
-            tether.note_taken(tether.sent.popleft())
-
     def on_attaching(self, tether: PublisherTether, move: str | None) -> None:
+        while move is not None and tether.sent:
+            # Where it was had been told of the pause, so it has taken all that was ahead of it.
+            tether.note_taken(tether.sent.popleft())
         tether.take_back()
         tether.held = False
         self._homeward.pop(tether.number, None)
@@ -396,7 +394,3 @@ class PublisherTethers(Kind[PublisherTether]):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self.go_home(tether, tether.place)
-
-    def on_late(self, tether: PublisherTether) -> None:
-        if tether.state is State.UNHEARD:
-            self.go_home(tether)

@@ -11,10 +11,9 @@ origin's end, nor what a publisher or subscriber does.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from itertools import count
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -71,28 +70,23 @@ class End(Protocol):
         """Whether what the origin says of it still counts."""
 
 
-E = TypeVar("E")
+E = TypeVar("E", contravariant=True)
 
 
-class EndKind(ABC, Generic[E]):
+class EndKind(Protocol[E]):
     """What an end does as a publisher, or as a subscriber."""
 
-    @abstractmethod
     def do(self, end: E, message: FromOrigin | HandedOver) -> None:
         """What its client does."""
 
-    @abstractmethod
     def on_paused(self, end: E) -> None: ...
 
-    @abstractmethod
     def detach(self, end: E) -> None:
         """Its client is gone, or attached elsewhere."""
 
-    @abstractmethod
     def close(self, end: E) -> None:
         """It is here no more."""
 
-    @abstractmethod
     def on_origin_lost(self, end: E) -> None:
         """The broker of its client has forgotten its tethers, or is gone."""
 

@@ -42,7 +42,7 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
-from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
+from gravitate.broker.moves.tether.remote import Key, Remote
 from gravitate.broker.sessions.backlog import Backlog, Seen
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import BACK, LEASES, Owed
@@ -73,7 +73,7 @@ class TetheredSubscriberPorts(NamedTuple):
     """Lets those that this broker was reminded of know what came before."""
 
 
-class TetheredSubscribers(EndKind[TetheredSubscriber]):
+class TetheredSubscribers:
     """All subscribers of this broker that are connected elsewhere, or were made to be moved."""
 
     def __init__(
@@ -141,10 +141,8 @@ class TetheredSubscribers(EndKind[TetheredSubscriber]):
         return guest
 
     def make(self, key: Key, id: str, incarnation: int, state: Owed) -> TetheredSubscriber:
-        is_visitor = key[0] != self._context.broker_id
-        keepers = self._links if is_visitor else None
         about = (self, self._remote, key, id, incarnation, state)
-        return TetheredSubscriber(*about, self._context, self._links, keepers, self._send)
+        return TetheredSubscriber(*about, self._context, self._links, self._send)
 
     def served(self, subscriber: TetheredSubscriber) -> Entrusted:
         about = (subscriber.number, subscriber.attachment, subscriber.origin)

@@ -40,7 +40,7 @@ from gravitate.broker.messages.tether import (
 from gravitate.broker.moves.salvage import wanted_of
 from gravitate.broker.moves.staging import RECALL, Guest
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
-from gravitate.broker.moves.tether.origin import Kind, State, Tether, Tethers
+from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.sessions.backlog import Backlog
 from gravitate.broker.sessions.local import LocalOutbound
@@ -129,7 +129,7 @@ class SubscriberTether(Tether):
         return message.reason == OVERLOADED and self.stream == (peer, message.attachment)
 
 
-class SubscriberTethers(Kind[SubscriberTether]):
+class SubscriberTethers:
     """The subscribers of this broker's clients that may be served elsewhere."""
 
     def __init__(
@@ -231,9 +231,6 @@ class SubscriberTethers(Kind[SubscriberTether]):
 
     def role(self, tether: SubscriberTether, was: tuple[str, ...], lost: str | None) -> Serving:
         return Serving(tether.move)
-
-    def on_sent_away(self, tether: SubscriberTether) -> None:
-        pass
 
     def on_attaching(self, tether: SubscriberTether, move: str | None) -> None:
         tether.move = move
@@ -347,9 +344,6 @@ class SubscriberTethers(Kind[SubscriberTether]):
         if not isinstance(tether, SubscriberTether) or not is_here:
             return None
         return tether if tether.recall == guest.request.move else None
-
-    def on_late(self, tether: SubscriberTether) -> None:
-        """It is asked for again by itself."""
 
     # What is said --------------------------------------------------------------------------
 
