@@ -56,7 +56,8 @@ class SubscriberTether(Tether):
     """One client of this broker as a subscriber: where it is served, and what it wants."""
 
     __slots__ = (
-        "asked", "far_stream", "former_source", "made", "move", "recall", "served", "session",
+        "asked", "far_stream", "former_source", "made", "move", "recall", "recalled_from",
+        "served", "session",
         "settled_but_for_missing", "stream", "unsettled", "version", "wanted",
     )  # fmt: skip
 
@@ -82,8 +83,10 @@ class SubscriberTether(Tether):
         """The one that it is attached for; None: it goes back."""
         self.recall: str | None = None
         """The move by which it comes home, until nothing of it is missing."""
+        self.recalled_from = here
+        """The place that is asked then for what it has."""
         self.asked = 0
-        """How often the place that served it was asked for what it has."""
+        """How often it was."""
         self.wanted = {one.name: one for one in wanted}
         self.version = 0
         """How often that has changed."""
@@ -260,7 +263,7 @@ class SubscriberTethers:
         tether.enter(State.RECALLING)
         tether.attachment += 1
         tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
-        tether.asked = 0
+        tether.recalled_from, tether.asked = tether.source, 0
         request = TakeGuest(
             tether.recall,
             (here,),
@@ -283,7 +286,7 @@ class SubscriberTethers:
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
         self._context.emit(SetTimer(f"guest:recall:{tether.number}", self._context.now + delay_s))
-        self._seek(tether.source, partial(self._found, tether, tether.recall))
+        self._seek(tether.recalled_from, partial(self._found, tether, tether.recall))
 
     def _found(
         self, tether: SubscriberTether, recall: str | None, way: tuple[str, ...] | None
@@ -326,7 +329,8 @@ class SubscriberTethers:
         tether = self._recalled(guest)
         here = self._context.broker_id
         if tether is not None and tether.former_source is not None:
-            tether.source, tether.former_source = tether.former_source, None
+            tether.source = tether.recalled_from = tether.former_source
+            tether.former_source = None
             if tether.source != here:
                 self._tethered.guests.ask_elsewhere(guest)
                 self._ask(tether)
