@@ -53,6 +53,7 @@ from gravitate.broker.sessions.session import Publisher
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
+from gravitate.overlay.strategies import Forwarding, Routing
 from gravitate.overlay.topology import Topology
 
 
@@ -77,8 +78,8 @@ class Parts:
         options: BrokerOptions,
         mechanisms: Sequence[Mechanism],
         observers: Sequence[Observer],
-        routing: str,
-        forwarding: str,
+        routing: Routing,
+        forwarding: Forwarding,
         others: Collection[str] | None,
         tree: Topology | None,
         link_events: LinkEvents,
@@ -98,8 +99,8 @@ class Parts:
         self,
         incarnation: int,
         links: Mapping[str, bool],
-        routing: str,
-        forwarding: str,
+        routing: Routing,
+        forwarding: Forwarding,
         others: Collection[str] | None,
         events: LinkEvents,
     ) -> None:

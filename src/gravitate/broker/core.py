@@ -55,6 +55,7 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.session import Session
 from gravitate.broker.upkeep import Upkeep
+from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Neighbourhood, Topology
 
 
@@ -73,8 +74,8 @@ class Broker:
         options: BrokerOptions = DEFAULTS,
         mechanisms: Sequence[Mechanism] = (),
         observers: Sequence[Observer] = (),
-        routing: str = "content",
-        forwarding: str = "S0",
+        routing: Routing = CONTENT,
+        forwarding: Forwarding = S0,
         others: Collection[str] | None = None,
         tree: Topology | None = None,
         detached: Failed | None = None,
