@@ -104,6 +104,7 @@ class Broker:
                 keep=lambda peer, message: self._upkeep.keep(peer, message),
                 received=lambda peer, message: self._upkeep.on_received(peer, message),
                 taken=lambda peer, message: self._upkeep.on_taken(peer, message),
+                synchronised=lambda peer: self._incoming.on_synchronised(peer),
             ),
         )
         self._incoming = Incoming(parts)

@@ -265,10 +265,7 @@ class Node:
                 for link, publishers in broker.congestion.held().items()
             ],
             detached=list(self.detached),
-            tables={
-                "subscriptions": len(broker.router.entries()),
-                "advertisements": len(broker.router.advertisements()),
-            },
+            tables=dict(broker.router.sizes()),
             counters={
                 "events_in": dispatch.events_in,
                 "events_forwarded": dispatch.events_forwarded,
