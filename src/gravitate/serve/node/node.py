@@ -265,6 +265,7 @@ class Node:
                 for link, publishers in broker.congestion.held().items()
             ],
             detached=list(self.detached),
+            topology=broker.neighbours(),
             tables=dict(broker.router.sizes()),
             counters={
                 "events_in": dispatch.events_in,

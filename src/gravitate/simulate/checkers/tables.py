@@ -33,10 +33,10 @@ def check_tables(world: World) -> list[str]:
             return [f"{host.id} is not up"]
         brokers[host.id] = host.broker
     topology = Topology.of({id: broker.neighbours() for id, broker in brokers.items()})
-    if not topology.is_tree:
-        return [*topology.differences, "the brokers' links are no tree"]
+    if topology.differences or not topology.is_tree:
+        return [f"no tree; links that only the first names: {topology.differences}"]
     near = topology.near()
-    found = [*topology.differences]
+    found: list[str] = []
     advertised = _advertised(brokers)
     expected = _Expected(brokers, near, advertised)
     for broker_id, broker in brokers.items():
