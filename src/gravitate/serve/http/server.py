@@ -1,4 +1,4 @@
-"""What operators and tools ask a node over HTTP: /status, /metrics, /health, and the pages that
+"""What operators and tools ask a node over HTTP: /status, /topology, /metrics, /health, and the pages that
 others bring (`move_pages`, `client_pages`).
 
 Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded head and a bounded
@@ -182,10 +182,12 @@ async def serve_status(
                 return Response("200 OK", TEXT, b"ok\n")
             case "/status":
                 return json_response(source())
+            case "/topology":
+                return json_response(source().topology)
             case "/metrics":
                 return Response("200 OK", METRICS, generate_latest(registry))
             case _:
-                known = " ".join(["/status", "/metrics", "/health", *pages])
+                known = " ".join(["/status", "/topology", "/metrics", "/health", *pages])
                 return Response("404 Not Found", TEXT, f"known: {known}\n".encode())
 
     server = StatusServer(page, doorkeeper or Doorkeeper("status"))
