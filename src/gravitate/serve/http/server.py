@@ -1,5 +1,5 @@
-"""What operators and tools ask a node over HTTP: /status, /topology, /metrics, /health, and the pages that
-others bring (`move_pages`, `client_pages`).
+"""What operators and tools ask a node over HTTP: /status, /topology, /metrics, /health, and the
+pages that others bring (`move_pages`, `client_pages`).
 
 Owns as much of HTTP/1.1 as that needs: one request a connection, with a bounded head and a bounded
 body of a told length, so many connections at a time. Does not know the node beyond its status.
