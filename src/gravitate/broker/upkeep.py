@@ -61,7 +61,6 @@ class Upkeep:
                 parts.deposits.reset(peer)
             case LinkChange.GIVEN_UP:
                 parts.router.forget(peer)
-                parts.publisher_tethers.advertisements_ended()
                 parts.deposits.forget(peer)
             case LinkChange.ABSENT:
                 parts.router.absent(peer)
@@ -74,13 +73,9 @@ class Upkeep:
             parts.reassignments.lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
-        """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
-        or was by that side, goes everywhere, for the neighbour will not be told who wanted it."""
+        """Publications that outlive the reset of the link to `peer`."""
         return Publications(
-            [
-                batch if self._parts.router.announced(batch, peer) else batch.flooding()
-                for batch in message.batches
-            ]
+            [self._parts.router.outlives_reset(batch, peer) for batch in message.batches]
         )
 
     def on_received(self, peer: str, message: Message) -> None:

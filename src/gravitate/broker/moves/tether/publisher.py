@@ -37,7 +37,7 @@ from gravitate.broker.interface.effects import (
 )
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
-from gravitate.broker.messages.frames import Advertise, Message
+from gravitate.broker.messages.frames import Message
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.messages.tether import (
     HandedOver,
@@ -52,7 +52,7 @@ from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.inbound import Inbound
-from gravitate.broker.sessions.publishers import Publishers, advertisement_id
+from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing as InboundState
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -376,12 +376,11 @@ class PublisherTethers:
         self._update_reading(tether)
         self._check_withdrawn(tether)
 
-    def heard(self, message: Advertise) -> None:
+    def heard(self, life: Life, key: str) -> None:
         """An advertisement has come over the tree."""
-        tether = self._by_life.get((message.publisher, message.incarnation))
+        tether = self._by_life.get(life)
         if tether is not None:
-            prefix = advertisement_id(*tether.life, "")
-            tether.heard.add(message.advertisement.removeprefix(prefix))
+            tether.heard.add(key)
 
     def advertisements_ended(self) -> None:
         """Some advertisements have ended; they may be what a tether waits for."""
@@ -389,8 +388,8 @@ class PublisherTethers:
             self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: PublisherTether) -> None:
-        known = self._router.advertised_by(*tether.life)
-        if tether.has_heard() and all(entry.last_hop is None for entry in known):
+        known = self._router.known_of(tether.life)
+        if tether.has_heard() and all(one.is_here for one in known.values()):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self.go_home(tether, tether.place)
