@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 
 from gravitate.broker.interface.effects import PingBrokers, ToClient, ToPublisher
 from gravitate.broker.interface.inputs import ClientConnected, ClientPublished
+from gravitate.broker.interface.timers import HoldOver, TetheredHoldOver
 from gravitate.broker.links.link import Mark
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Life, Lives, size_bytes
@@ -79,14 +80,14 @@ class Publisher:
         attachment: int,
         options: BrokerOptions,
         say: Callable[[ToPublisher], None],
-        hold_timer: str,
+        hold_timer: HoldOver | TetheredHoldOver,
     ) -> None:
         self.id = id
         self.incarnation = incarnation
         self.attachment = attachment
         self.say = say
         self.hold_timer = hold_timer
-        """Key of the timer that ends the wait of `held`."""
+        """Ends the wait of `held`."""
         self.follows = False
         self.live = True
         """Not ended, and not on its way to another broker."""
@@ -208,7 +209,7 @@ class Session(Publisher):
         attachment: int = 0,
         follows: bool = False,
     ) -> None:
-        super().__init__(id, incarnation, attachment, options, say, f"hold:{id}")
+        super().__init__(id, incarnation, attachment, options, say, HoldOver(id))
         self.say: Callable[[ToClient], None] = say
         self.counts = counts
         self.follows = follows

@@ -31,6 +31,7 @@ from gravitate.broker.interface.effects import (
     Redirect,
     ToPublisher,
 )
+from gravitate.broker.interface.timers import TetheredHoldOver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
@@ -72,7 +73,7 @@ class Tethered(Publisher):
         number: int,
     ) -> None:
         super().__init__(
-            id, incarnation, attachment, options, partial(say, self), f"tether:hold:{number}"
+            id, incarnation, attachment, options, partial(say, self), TetheredHoldOver(number)
         )
         self.origin = origin
         self.number = number
@@ -252,9 +253,9 @@ class TetheredPublishers:
                 self._end(publisher)
                 publisher.say(CloseSession(publisher.id, reason))
 
-    def hold_expired(self, number: str) -> None:
+    def hold_expired(self, number: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._by_number.get(int(number))
+        publisher = self._by_number.get(number)
         if publisher is not None:
             self._publishers.release(publisher)
 
