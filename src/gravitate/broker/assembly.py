@@ -104,6 +104,7 @@ class Parts:
             links.items(),
             context.options,
             context.emit,
+            context.set_timer,
             events.message,
             events.changed,
             lambda: self.dispatch.flush(),

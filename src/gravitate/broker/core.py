@@ -21,7 +21,6 @@ from gravitate.broker.interface.effects import (
     STOPPING,
     CloseSession,
     Effect,
-    SetTimer,
     Stopped,
     Warn,
 )
@@ -129,7 +128,7 @@ class Broker:
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
-            self._context.emit(SetTimer(RecentOver(), now + RECENT_S_MAX))
+            self._context.set_timer(RecentOver(), now + RECENT_S_MAX)
         self._parts.posts.attach()
         return self._end()
 
@@ -226,7 +225,7 @@ class Broker:
             self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
-            self._context.emit(SetTimer(StopLate(), at))
+            self._context.set_timer(StopLate(), at)
 
     def _may_drain(self) -> bool:
         return (

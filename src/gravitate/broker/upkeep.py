@@ -112,9 +112,8 @@ class Upkeep:
     # Timers --------------------------------------------------------------------------------
 
     def on_timer(self, input: TimerFired) -> None:
-        context = self._parts.context
-        context.now = max(context.now, input.due_at)
-        self._on_timer[type(input.timer)](input.timer)
+        if self._parts.context.fires(input):
+            self._on_timer[type(input.timer)](input.timer)
 
     def _timers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of timer."""

@@ -13,7 +13,7 @@ from gravitate.broker.interface.inputs import (
     LinkOpened,
     TimerFired,
 )
-from gravitate.broker.interface.timers import AcknowledgeLink, Heartbeat
+from gravitate.broker.interface.timers import AcknowledgeLink, GraceOver, Heartbeat
 from gravitate.broker.links.table import LOOK_AGAIN_S
 from gravitate.broker.messages.frames import (
     Acknowledge,
@@ -110,6 +110,18 @@ def test_retries_back_off_up_to_a_bound(broker: Broker) -> None:
         effects = broker.handle([LinkClosed("b", 0)], 100.0)
         delays += [e.at - 100.0 for e in effects if isinstance(e, SetTimer)]
     assert delays == [1, 2, 4, 4, 4]
+
+
+def test_a_timer_that_was_set_anew_before_it_was_handled_does_not_count(broker: Broker) -> None:
+    grace = GraceOver("b")
+    due_at = BrokerOptions().link_grace_s
+    greet(broker)
+    fired = TimerFired(grace, due_at)
+    effects = broker.handle([LinkClosed("b", 1), fired], due_at)
+    assert SetTimer(grace, 2 * due_at) in effects
+    assert not broker.links["b"].given_up
+    broker.handle([TimerFired(grace, 2 * due_at)], 2 * due_at - 0.0004)
+    assert broker.links["b"].given_up
 
 
 def closed(effects: list[Effect]) -> bool:

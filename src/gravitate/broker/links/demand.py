@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.interface.timers import LinkDown, LinkIdle
 from gravitate.broker.links.link import Role
 from gravitate.broker.links.table import LinkTable
@@ -79,7 +78,7 @@ class TetherLinks:
         more, or else in a little while."""
         if self._has_role(peer) and not self._needed(peer):
             waits = self._expected_until(peer) or [self._context.now + LINGER_S]
-            self._context.emit(SetTimer(LinkIdle(peer), max(waits)))
+            self._context.set_timer(LinkIdle(peer), max(waits))
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
@@ -96,10 +95,10 @@ class TetherLinks:
         if not self._has_role(peer):
             return
         if not self.is_needed(peer):
-            self._context.emit(SetTimer(LinkIdle(peer), now))
+            self._context.set_timer(LinkIdle(peer), now)
         elif peer not in self._down:
             self._down.add(peer)
-            self._context.emit(SetTimer(LinkDown(peer), now + DOWN_S_MAX))
+            self._context.set_timer(LinkDown(peer), now + DOWN_S_MAX)
 
     def up(self, peer: str) -> None:
         self._down.discard(peer)

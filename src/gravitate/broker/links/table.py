@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
+from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, Warn
 from gravitate.broker.interface.timers import (
     AcknowledgeLink,
     GraceOver,
@@ -79,6 +79,7 @@ class LinkTable:
         links: Iterable[tuple[str, bool]],
         options: BrokerOptions,
         emit: Callable[[Effect], None],
+        set_timer: Callable[[LinkTimer, float], None],
         deliver: Callable[[str, Message], None],
         changed: Callable[[str, str], None],
         collect: Callable[[], None],
@@ -90,6 +91,7 @@ class LinkTable:
         self._incarnation = incarnation
         self._options = options
         self._emit = emit
+        self._set_timer = set_timer
         self._deliver = deliver
         self._changed = changed
         """Told of `resumed`, `down`, `absent`, `given up`, and of `reset` before anything is sent
@@ -237,7 +239,7 @@ class LinkTable:
             elif link.unacknowledged and not link.is_timed:
                 link.is_timed = True
                 at = now + self._options.acknowledge_after_s
-                self._emit(SetTimer(link.acknowledge_timer, at))
+                self._set_timer(link.acknowledge_timer, at)
         self.touched.clear()
 
     def _framed(self, messages: list[Message]) -> Iterator[list[Message]]:
@@ -342,7 +344,7 @@ class LinkTable:
             case GraceOver():
                 if link.state is LinkState.GREETING:
                     # It has said what it counts by, so that does not change now.
-                    self._emit(SetTimer(timer, now + LOOK_AGAIN_S))
+                    self._set_timer(timer, now + LOOK_AGAIN_S)
                 elif link.state is LinkState.DOWN:
                     self._give_up(link)
 
@@ -432,10 +434,10 @@ class LinkTable:
 
     def _expect(self, link: Link, now: float) -> None:
         """A link that is not up for a while is absent, after long it is given up."""
-        self._emit(SetTimer(LinkAbsent(link.peer), now + ABSENT_AFTER_S))
+        self._set_timer(LinkAbsent(link.peer), now + ABSENT_AFTER_S)
         if self._options.link_grace_s:
             at = now + self._options.link_grace_s
-            self._emit(SetTimer(GraceOver(link.peer), at))
+            self._set_timer(GraceOver(link.peer), at)
 
     def _retry(self, link: Link, now: float) -> None:
         if not link.dials:
@@ -443,7 +445,7 @@ class LinkTable:
         options = self._options
         delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
         link.attempts += 1
-        self._emit(SetTimer(RetryLink(link.peer), now + delay))
+        self._set_timer(RetryLink(link.peer), now + delay)
 
     def _give_up(self, link: Link) -> None:
         link.given_up = link.starts_anew = True
@@ -583,7 +585,7 @@ class LinkTable:
         every_s = self._options.heartbeat_s
         if every_s:
             at = min(link.pinged_at + every_s, link.heard_at + SILENT_BEATS * every_s)
-            self._emit(SetTimer(Heartbeat(link.peer), max(at, now)))
+            self._set_timer(Heartbeat(link.peer), max(at, now))
 
     def _heartbeat(self, link: Link, now: float) -> None:
         if link.state is LinkState.DOWN:
@@ -594,7 +596,7 @@ class LinkTable:
                 self._close(link, f"silent for {now - link.heard_at:.1f} s", now)
                 return
             link.is_doubted = True
-            self._emit(SetTimer(Heartbeat(link.peer), now + LOOK_AGAIN_S))
+            self._set_timer(Heartbeat(link.peer), now + LOOK_AGAIN_S)
             return
         link.is_doubted = False
         if now >= link.pinged_at + every_s:

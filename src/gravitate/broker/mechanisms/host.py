@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.interface.timers import MechanismTimer
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
@@ -94,7 +93,7 @@ class Posts:
             )
 
     def set_timer(self, mechanism: Mechanism, key: str, at: float) -> None:
-        self._context.emit(SetTimer(MechanismTimer(mechanism.name, key), at))
+        self._context.set_timer(MechanismTimer(mechanism.name, key), at)
 
     def neighbours(self) -> list[str]:
         return self._links.neighbours()

@@ -35,7 +35,7 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, SetTimer
+from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect
 from gravitate.broker.interface.inputs import ClientConnected, Continues
 from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import (
@@ -393,7 +393,7 @@ class Reassignments:
         at = reassignment.since + PATIENCE_S[reassignment.state]
         if reassignment.state is State.LEAVING:
             at = min(at, self._context.now + ASK_AGAIN_S)
-        self._context.emit(SetTimer(MoveLate(reassignment.move.id), at))
+        self._context.set_timer(MoveLate(reassignment.move.id), at)
 
     def _end(self, reassignment: _Reassignment, outcome: MoveOutcome, reason: str) -> None:
         move = reassignment.move

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.interface.timers import ChoresLeft
 
 Piece = Callable[[], None]
@@ -40,7 +39,7 @@ class Chores:
         """The step ends: use what is left of it, and see to it that there is another."""
         self._do()
         if self.waiting:
-            self._context.emit(SetTimer(ChoresLeft(), self._context.now))
+            self._context.set_timer(ChoresLeft(), self._context.now)
 
     def _do(self) -> None:
         if self._step != self._context.step:

@@ -19,6 +19,7 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Broker.mechanisms": "what is switched on",
     "Context.effects": "those of the last step, which the driver has",
     "Context.observers": "who watches",
+    "Context._due": "timers, which are looked at where they are set",
     "Parts.mechanisms": "what is switched on",
     "Broker._handlers": "what takes each kind of input",
     "Upkeep._on_timer": "what takes each kind of timer",

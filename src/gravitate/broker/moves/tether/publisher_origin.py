@@ -37,7 +37,6 @@ from gravitate.broker.interface.effects import (
     UNHEARD,
     AdvertisementSettled,
     Attached,
-    SetTimer,
 )
 from gravitate.broker.interface.timers import PublisherLate
 from gravitate.broker.links.demand import TetherLinks
@@ -246,7 +245,7 @@ class Tethers:
 
     def _set_arrive_timer(self, tether: Tether) -> None:
         at = self._context.now + ARRIVE_S_MAX
-        self._context.emit(SetTimer(PublisherLate(tether.number), at))
+        self._context.set_timer(PublisherLate(tether.number), at)
 
     def _say_attach(self, tether: Tether, way: tuple[str, ...] = (), lost: str = "") -> None:
         about = (*tether.key, tether.attachment)

@@ -31,7 +31,6 @@ from gravitate.broker.interface.effects import (
     Attached,
     CloseSession,
     Redirect,
-    SetTimer,
     SubscriptionSettled,
     ToClient,
 )
@@ -528,7 +527,7 @@ class TetheredSubscribers:
         """It ends unless somebody comes for it, or recalls it, in time."""
         subscriber.leased = True
         at = self._context.now + for_s
-        self._context.emit(SetTimer(VisitOver(subscriber.serial), at))
+        self._context.set_timer(VisitOver(subscriber.serial), at)
 
     def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
