@@ -28,6 +28,7 @@ from gravitate.broker.interface.timers import (
 )
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.guests import Deliveries
+from gravitate.broker.observers import LinkChange
 
 
 class Upkeep:
@@ -46,46 +47,53 @@ class Upkeep:
 
     # Links ---------------------------------------------------------------------------------
 
-    def on_link(self, peer: str, state: str) -> None:
-        context = self._parts.context
-        primary = self._parts.links.is_neighbour(peer)
-        if state == "reset":
-            if primary:
-                self._parts.router.reset(peer)
+    def on_link(self, peer: str, change: LinkChange) -> None:
+        parts = self._parts
+        if parts.links.is_neighbour(peer):
+            self._on_neighbour(peer, change)
+        match change:
+            case LinkChange.RESET:
+                parts.tethered.lost(peer)
+                parts.tethers.link_reset(peer)
+                parts.subscribers.link_reset(peer)
+            case LinkChange.GIVEN_UP:
+                self._tethers_lost(peer)
+                text = "link given up: what was queued for it is dropped"
+                parts.context.emit(Warn(peer, text))
+            case LinkChange.DOWN:
+                parts.tether_links.down(peer)
+            case LinkChange.ABSENT:
+                return
+        if change in (LinkChange.RESET, LinkChange.RESUMED):
+            parts.tether_links.up(peer)
+            parts.tethers.link_up(peer)
+            parts.subscribers.link_up(peer)
+        if change is not LinkChange.DOWN:
+            parts.tether_links.review(peer)
+        for observer in parts.context.observers:
+            observer.on_link(parts.broker_id, peer, change, parts.context.now)
+
+    def _on_neighbour(self, peer: str, change: LinkChange) -> None:
+        """What goes along the tree."""
+        parts = self._parts
+        match change:
+            case LinkChange.RESET:
+                parts.router.reset(peer)
                 self.has_reset = True
-                self._parts.congestion.forget(peer)
-                self._parts.relocations.lost(peer)
-                self._parts.reassignments.lost(peer)
-                self._parts.deposits.reset(peer)
-            self._parts.tethered.lost(peer)
-            self._parts.tethers.link_reset(peer)
-            self._parts.subscribers.link_reset(peer)
-        elif state == "given up":
-            if primary:
-                self._parts.router.forget(peer)
-                self._parts.congestion.forget(peer)
-                self._parts.relocations.lost(peer)
-                self._parts.reassignments.lost(peer)
-                self._parts.tethers.advertisements_ended()
-                self._parts.deposits.forget(peer)
-            self._tethers_lost(peer)
-            context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
-        elif state == "down":
-            self._parts.tether_links.down(peer)
-        elif state == "absent" and primary:
-            self._parts.router.absent(peer)
-            self._parts.congestion.forget(peer)
-        elif state == "resumed" and primary:
-            self._parts.router.present(peer)
-        if state in ("reset", "resumed"):
-            self._parts.tether_links.up(peer)
-            self._parts.tethers.link_up(peer)
-            self._parts.subscribers.link_up(peer)
-        if state in ("reset", "resumed", "given up"):
-            self._parts.tether_links.review(peer)
-        if state != "absent":  # which is no news to who knows that it is down
-            for observer in context.observers:
-                observer.on_link(self._parts.broker_id, peer, state, context.now)
+                parts.deposits.reset(peer)
+            case LinkChange.GIVEN_UP:
+                parts.router.forget(peer)
+                parts.tethers.advertisements_ended()
+                parts.deposits.forget(peer)
+            case LinkChange.ABSENT:
+                parts.router.absent(peer)
+            case LinkChange.RESUMED:
+                parts.router.present(peer)
+        if change in (LinkChange.RESET, LinkChange.GIVEN_UP, LinkChange.ABSENT):
+            parts.congestion.forget(peer)
+        if change in (LinkChange.RESET, LinkChange.GIVEN_UP):
+            parts.relocations.lost(peer)
+            parts.reassignments.lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
@@ -120,7 +128,7 @@ class Upkeep:
         parts = self._parts
         subscribers = parts.subscribers
         of_link = dict.fromkeys(
-            LinkTimer.__args__, lambda timer: parts.links.on_timer(timer, parts.context.now)
+            LinkTimer.__args__, lambda timer: parts.peering.on_timer(timer, parts.context.now)
         )
         return {
             **of_link,
