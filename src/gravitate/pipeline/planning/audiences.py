@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.pipeline.evaluate.evaluation import flow_groups
-from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals
-from gravitate.pipeline.planning.prediction import collected, state_rows
+from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals, collected
+from gravitate.pipeline.planning.prediction import state_rows
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places, positions
 from gravitate.plan.assignment.search.gains import Candidates, Gains
