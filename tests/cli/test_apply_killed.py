@@ -160,6 +160,22 @@ def test_ctrl_c_is_told_to_programs_too(tmp_path: Path) -> None:
     on_loop(body)
 
 
+def test_all_moves_that_ctrl_c_leaves_under_way_may_have_been_done(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with mute_broker(tmp_path, moves=1) as broker:
+            process = await started("apply", *broker.files, "--json")
+            await broker.asked.wait()
+            process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+        told = json.loads(out)
+        assert (process.returncode, told["interrupted"], b"Traceback" in err) == (130, True, False)
+        outcomes = [it["outcome"] for it in told["carried"]]
+        assert set(outcomes) <= {"done", "unknown"}
+        assert named(told["undo"]) == ["r", "q", "p"][-len(outcomes) :]
+
+    on_loop(body)
+
+
 # --- one move after the other ---------------------------------------------------------------------
 
 
