@@ -51,15 +51,6 @@ class SubscriberMoves:
 
     # What happens here ---------------------------------------------------------------------
 
-    def timer(self, what: str, which: str) -> None:
-        match what:
-            case "lease":
-                self.guests.expired(which)
-            case "lost":
-                self.tethered.expired(which)
-            case "recall":
-                self.tethers.ask_again(which)
-
     def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""
         self._dispatch.events_overflowed += session.owed_events()

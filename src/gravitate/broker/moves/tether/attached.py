@@ -23,6 +23,7 @@ from gravitate.broker.interface.effects import (
     UNHEARD,
     CloseSession,
 )
+from gravitate.broker.interface.timers import TetheredHoldOver
 from gravitate.broker.links.seek import Found
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
@@ -66,7 +67,7 @@ class Tethered(Inbound):
         self.origin: str
         self.origin, self.number = key
         self.serial = next(remote.serials)
-        timer = f"tether:hold:{self.serial}"
+        timer = TetheredHoldOver(self.serial)
         super().__init__(*life, attachment, options, partial(remote.say, self), timer, at)
 
     @property
@@ -254,7 +255,7 @@ class TetheredPublishers:
                 self.close(publisher)
                 publisher.say(CloseSession(publisher.id, reason))
 
-    def hold_expired(self, serial: str) -> None:
+    def hold_expired(self, serial: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
         publisher = self._remote.by_serial(serial)
         if isinstance(publisher, Tethered):

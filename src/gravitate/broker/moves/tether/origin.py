@@ -23,7 +23,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, TAKEN_OVER, SetTimer
+from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
+from gravitate.broker.interface.timers import TetherLate
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.messages.tether import (
     FromOrigin,
@@ -268,7 +269,7 @@ class Tethers:
     def wait(self, tether: Tether) -> None:
         """What is to become of it does so in time."""
         at = self._context.now + ARRIVE_S_MAX
-        self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
+        self._context.set_timer(TetherLate(tether.number), at)
 
     def say_attach(
         self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
@@ -372,9 +373,9 @@ class Tethers:
             else:
                 tether.kind.go_home(tether, peer)
 
-    def late(self, number: str) -> None:
+    def late(self, number: int) -> None:
         """A client should have been attached by now, or what it waits for have happened."""
-        tether = self._by_number.get(int(number))
+        tether = self._by_number.get(number)
         if tether is None:
             return
         if tether.state is State.ATTACHING and tether.place != self._context.broker_id:

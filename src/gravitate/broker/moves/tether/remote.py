@@ -141,8 +141,8 @@ class Remote:
     def has(self, end: End) -> bool:
         return self._here.get(end.key) is end
 
-    def by_serial(self, serial: str) -> End | None:
-        return self._by_serial.get(int(serial))
+    def by_serial(self, serial: int) -> End | None:
+        return self._by_serial.get(serial)
 
     def of_client(self, id: str) -> Collection[End]:
         return self._here.of_client(id)

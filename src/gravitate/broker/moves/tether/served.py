@@ -25,8 +25,8 @@ from gravitate.broker.interface.effects import (
     STOPPING,
     Attached,
     CloseSession,
-    SetTimer,
 )
+from gravitate.broker.interface.timers import VisitOver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestStep, TakeGuest
 from gravitate.broker.messages.tether import (
@@ -271,9 +271,9 @@ class TetheredSubscribers:
 
     def set_lease(self, subscriber: TetheredSubscriber, for_s: float = LOST_S_MAX) -> None:
         at = self._context.now + for_s
-        self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
+        self._context.set_timer(VisitOver(subscriber.serial), at)
 
-    def expired(self, serial: str) -> None:
+    def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
         subscriber = self._remote.by_serial(serial)
         if isinstance(subscriber, TetheredSubscriber) and (

@@ -25,7 +25,8 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import OVERLOADED, SetTimer, SubscriptionSettled
+from gravitate.broker.interface.effects import OVERLOADED, SubscriptionSettled
+from gravitate.broker.interface.timers import RecallAgain
 from gravitate.broker.links.seek import Found
 from gravitate.broker.messages.guests import TakeGuest, Wanted
 from gravitate.broker.messages.tether import (
@@ -285,7 +286,7 @@ class SubscriberTethers:
         later."""
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
-        self._context.emit(SetTimer(f"guest:recall:{tether.number}", self._context.now + delay_s))
+        self._context.set_timer(RecallAgain(tether.number), self._context.now + delay_s)
         self._seek(tether.recalled_from, partial(self._found, tether, tether.recall))
 
     def _found(
@@ -298,9 +299,9 @@ class SubscriberTethers:
             tether.recall = None
             self._tethers.close_session(tether.client, OVERLOADED)
 
-    def ask_again(self, number: str) -> None:
+    def ask_again(self, number: int) -> None:
         """The broker that a subscriber is recalled from has not answered yet."""
-        tether = self._tethers.get(int(number))
+        tether = self._tethers.get(number)
         if isinstance(tether, SubscriberTether) and tether.recall is not None:
             self._ask(tether)
 
