@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
 import pytest
 
-from gravitate.broker.core import Broker
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.links.link import Mark
 from gravitate.broker.links.table import LinkTable
@@ -22,7 +20,6 @@ from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
-from gravitate.overlay.topology import Neighbourhood
 from gravitate.simulate.random_worlds import run_world
 from gravitate.simulate.switches import Switches
 from tests.broker.moves.tether import test_second_broker as second_broker
@@ -55,17 +52,6 @@ def test_subscriptions_that_settle_and_are_not_forgotten_are_found(
 ) -> None:
     monkeypatch.setattr(RoutingTable, "note_subscription_settled", lambda self, entry: None)
     assert is_found({"leak"}, [1], faults=False)
-
-
-def test_brokers_that_differ_about_the_tree_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    neighbours = Broker.neighbours
-
-    def forgetful(self: Broker) -> Neighbourhood:
-        version, near = msgspec.structs.astuple(neighbours(self))
-        return Neighbourhood(version, near[1:])
-
-    monkeypatch.setattr(Broker, "neighbours", forgetful)
-    assert is_found({"tables"}, [1], faults=False)
 
 
 def test_tokens_that_are_not_forgotten_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
