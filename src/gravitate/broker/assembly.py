@@ -112,6 +112,7 @@ class Parts:
             links.items(),
             context.options,
             context.emit,
+            context.set_timer,
             events.message,
             events.received,
             events.taken,
@@ -122,6 +123,7 @@ class Parts:
             self.links,
             context.options,
             context.emit,
+            context.set_timer,
             PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep),
         )
         self.destinations = Destinations(FORWARDERS[forwarding]())
@@ -326,7 +328,7 @@ class Parts:
     def _is_link_needed(self, peer: str) -> bool:
         return (
             peer in self.tethers.peers()
-            or peer in self.tethered.origins()
+            or self.tethered.is_origin(peer)
             or self.subscribers.needs_link(peer)
         )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import LocksOver
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import (
@@ -26,7 +26,7 @@ from gravitate.broker.messages.frames import (
 )
 from gravitate.broker.moves.lock import MoveLock
 from gravitate.errors import PeerError
-from gravitate.model.moves import ClientMove
+from gravitate.model.moves import LOCKED, ClientMove
 
 Answered = Callable[[bool, str], None]
 """Told whether the brokers on the path let the move begin, and why not."""
@@ -63,7 +63,7 @@ class MovePaths:
         if not self._links.is_neighbour(path[1]):
             return f"{path[1]} is no neighbour of {here}"
         if not self.lock.is_free(False, self._context.now):
-            return f"{here} is locked by another move"
+            return f"{here} {LOCKED}"
         return ""
 
     def _request_lock(self, move: str, lease_s: float) -> bool:
@@ -75,7 +75,7 @@ class MovePaths:
         """Leases that have ended are forgotten; who never said that a move is over is gone."""
         at = self.lock.next_end(self._context.now)
         if at is not None:
-            self._context.emit(SetTimer("leases", at))
+            self._context.set_timer(LocksOver(), at)
 
     def ask(self, move: ClientMove, lease_s: float, tether: str, answered: Answered) -> None:
         """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
@@ -145,7 +145,7 @@ class MovePaths:
         ):
             return f"{path[place]} can make no link to {message.tether}, where the client is"
         if not self._request_lock(message.move, message.lease_s):
-            return f"{path[place]} is locked by another"
+            return f"{path[place]} {LOCKED}"
         return ""
 
     def _let_go(self, message: EndMove) -> None:

@@ -35,8 +35,9 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, SetTimer
+from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect
 from gravitate.broker.interface.inputs import ClientConnected, Continues
+from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import (
     GuestAnswer,
     GuestCut,
@@ -49,6 +50,7 @@ from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, 
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.moves import Move, MoveOutcome, ReassignSubscriber
 
@@ -201,7 +203,7 @@ class Reassignments:
             return
         self._enter(reassignment, State.PREPARING)
         move, session = reassignment.move, reassignment.session
-        session.remembers_all = True
+        session.enter(Owed.PREPARING)
         origin, number, version = "", 0, 0
         if isinstance(session, TetheredSubscriber):
             (origin, number), version = session.key, session.version
@@ -235,7 +237,7 @@ class Reassignments:
         self._enter(reassignment, State.CUTTING)
         move, session = reassignment.move, reassignment.session
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, session.seen()))
-        session.hold()
+        session.enter(Owed.CUTTING)
         session.say(Redirect(session.id, move.target))
 
     def paused(self, id: str) -> bool:
@@ -266,6 +268,7 @@ class Reassignments:
         move = reassignment.move
         if isinstance(session, TetheredSubscriber):
             self._enter(reassignment, State.LEAVING)
+            session.enter(Owed.DETACHED)
             session.move, session.path = move.id, move.path
             session.say(CloseSession(session.id, MOVED, move.target))
         elif self._stays(session):
@@ -353,11 +356,8 @@ class Reassignments:
             return
         state, session = reassignment.state, reassignment.session
         if self._context.now < reassignment.since + PATIENCE_S[state]:
-            # In any other state the timer was a little early: the target has no cut yet, and would
-            # take this for one.
-            if state is State.LEAVING:
-                path = reassignment.move.path
-                self._paths.pass_on(path[1], GuestCut(move, path, ()))
+            path = reassignment.move.path
+            self._paths.pass_on(path[1], GuestCut(move, path, ()))
             self._wait(reassignment)
             return
         reason = f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s"
@@ -384,9 +384,9 @@ class Reassignments:
         """The subscriber stays, and is served as if nothing had been."""
         state, session = reassignment.state, reassignment.session
         self._end(reassignment, UNDONE[state], reason)
-        session.remembers_all = False
-        if state is State.CUTTING:
+        if session.state is not Owed.CONNECTED:
             self._dispatch.release(session)
+        if state is State.CUTTING:
             session.say(Redirect(session.id, self._context.broker_id))
 
     def _enter(self, reassignment: _Reassignment, state: State) -> None:
@@ -401,7 +401,7 @@ class Reassignments:
         at = reassignment.since + PATIENCE_S[reassignment.state]
         if reassignment.state is State.LEAVING:
             at = min(at, self._context.now + ASK_AGAIN_S)
-        self._context.emit(SetTimer(f"move:{reassignment.move.id}", at))
+        self._context.set_timer(MoveLate(reassignment.move.id), at)
 
     def _end(self, reassignment: _Reassignment, outcome: MoveOutcome, reason: str) -> None:
         move = reassignment.move

@@ -33,13 +33,15 @@ from functools import partial
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import Redirect, SetTimer
+from gravitate.broker.interface.effects import Redirect
+from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
 
 
@@ -149,7 +151,7 @@ class Relocations:
             return f"{id} is not attached to {self._context.broker_id}"
         if move.publisher in self._by_publisher:
             return f"{id} is on the move already"
-        if publisher.arriving is not None:
+        if publisher.state is Publishing.ARRIVING:
             return f"{id} is still arriving"
         if not publisher.at_rest():
             return f"what {id} published or advertised is not settled yet"
@@ -247,7 +249,7 @@ class Relocations:
     def _enter(self, relocation: _Relocation, state: State) -> None:
         relocation.state = state
         at = self._context.now + PATIENCE_S[state]
-        self._context.emit(SetTimer(f"move:{relocation.move.id}", at))
+        self._context.set_timer(MoveLate(relocation.move.id), at)
         self._entered(relocation.move, state.value)
 
     def _end(self, relocation: _Relocation, outcome: MoveOutcome, reason: str) -> None:
