@@ -313,9 +313,8 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not draw.publishes(client.id):
-                    client.broker = generator.choice(self.network.brokers).id
-                client.connect()
+                elsewhere = not draw.publishes(client.id)
+                client.connect(generator.choice(self.network.brokers).id if elsewhere else None)
             return
         drawn = generator.random()
         if client.follows and drawn < 0.37 and not self._subscribes(client):
