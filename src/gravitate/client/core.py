@@ -1,17 +1,8 @@
 """The client's half of a session, wherever it is to be: a state machine without I/O.
 
 Owns where the client connects and when, what it says again on every connection (subscriptions,
-advertisements, publications that may be missing), what it keeps meanwhile, and its half of a move:
-
-    AT_HOME --redirected--> PAUSED --moved--> LEAVING --opened--> ARRIVING --attached--> AT_HOME
-       ^                      |                  |                   |
-       '--------stay----------'                  '---late, lost------'--> RETURNING --> JOINING
-
-PAUSED and LEAVING: nothing is said; whatever is published is kept (`Outgoing.hold`). ARRIVING: all
-of it is said, and still kept. A client that is not attached in time connects where it came from,
-with a greater attachment, and goes on there: the network recognises what it has seen. A subscriber
-says that it has arrived once it is attached, at either end; nothing is delivered to it before, so
-that it can go back as if it had not left.
+advertisements, publications that may be missing), what it keeps meanwhile, and its half of a move
+(`states`).
 
 A driver carries effects out in order, at once, and tells what happens on a connection under its
 number; what is told of another than the last is ignored. It knows how things are said and where
@@ -23,7 +14,6 @@ said between `paused` and the answer to it, but acknowledgements of what was del
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -42,7 +32,7 @@ from gravitate.client.effects import (
     Word,
 )
 from gravitate.client.outgoing import Outgoing, Publication
-from gravitate.model.machines import Machine, Row
+from gravitate.client.states import MACHINE, State
 from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import BACK, MOVED
 
@@ -74,49 +64,6 @@ PLACES_MAX: Final = 3
 WINDOW_MAX: Final = 65535
 
 
-class State(enum.Enum):
-    OFFLINE = "offline"
-    CONNECTING = "connecting"
-    JOINING = "joining"
-    """Connected, and not attached yet."""
-    AT_HOME = "at home"
-    PAUSED = "paused"
-    LEAVING = "leaving"
-    ARRIVING = "arriving"
-    """Connected where it was sent, and not attached yet."""
-    RETURNING = "returning"
-    """Connecting where it came from."""
-
-
-_S = State
-_CONNECTED = (_S.JOINING, _S.AT_HOME, _S.PAUSED)
-MACHINE: Final = Machine(
-    "client",
-    State,
-    (
-        Row(None, "made", _S.OFFLINE),
-        Row(_S.OFFLINE, "start", _S.CONNECTING, "connect_at_once"),
-        Row(_S.CONNECTING, "opened", _S.JOINING, "join"),
-        Row(_S.CONNECTING, "lost", _S.CONNECTING, "try_again"),
-        Row(_S.JOINING, "attached", _S.AT_HOME, "arrive"),
-        Row(_S.AT_HOME, "redirected", _S.PAUSED, "pause"),
-        Row(_S.PAUSED, "stay", _S.AT_HOME, "go_on"),
-        *(Row(one, "moved", _S.LEAVING, "leave") for one in _CONNECTED),
-        *(Row(one, "lost", _S.CONNECTING, "connect_again") for one in _CONNECTED),
-        Row(_S.LEAVING, "opened", _S.ARRIVING, "say_all"),
-        *(Row(_S.LEAVING, one, _S.RETURNING, "go_back") for one in ("lost", "refused", "late")),
-        Row(_S.ARRIVING, "attached", _S.AT_HOME, "arrive_elsewhere"),
-        *(Row(_S.ARRIVING, one, _S.RETURNING, "go_back") for one in ("lost", "refused", "late")),
-        Row(_S.ARRIVING, "moved", _S.RETURNING, "go_back"),
-        Row(_S.RETURNING, "opened", _S.JOINING, "say_all"),
-        Row(_S.RETURNING, "lost", _S.RETURNING, "try_again"),
-        *(
-            Row(one, "refused", _S.OFFLINE, "fail")
-            for one in (_S.CONNECTING, *_CONNECTED, _S.RETURNING)
-        ),
-        *(Row(one, "stop", _S.OFFLINE, "leave_for_good") for one in _S if one is not _S.OFFLINE),
-    ),
-)
 ROWS: Final = {(row.state, row.event): row for row in MACHINE.rows}
 
 ASKING: Final = frozenset({State.JOINING, State.AT_HOME, State.ARRIVING})
@@ -157,7 +104,8 @@ class Core(Generic[P, B, S, A]):
         self._continues = ""
         """What a subscriber that was sent elsewhere comes for: nothing has been delivered to it
         since."""
-        self._window = WINDOW_MAX
+        self.window = WINDOW_MAX
+        """How many publications the broker takes before it has acknowledged them."""
         self.outgoing: Outgoing[B] = Outgoing()
         self.subscriptions: dict[str, S] = {}
         self.advertisements: dict[str, A] = {}
@@ -222,7 +170,7 @@ class Core(Generic[P, B, S, A]):
     def due(self) -> list[Publication[B]]:
         """The publications that are to be said now: ask after each that was made, and after each
         that was acknowledged."""
-        return self.outgoing.due(self._window) if self.state in ASKING else []
+        return self.outgoing.due(self.window) if self.state in ASKING else []
 
     # --- what happens on a connection -------------------------------------------------------------
 
@@ -272,9 +220,9 @@ class Core(Generic[P, B, S, A]):
         row = ROWS.get((self.state, event))
         if row is None or (connection is not None and connection != self.connection):
             return []
-        self.state = row.to
+        before, self.state = self.state, row.to
         effects: list[Effect] = getattr(self, f"_{row.do}")(*about)
-        effects.append(Changed())
+        effects.append(Changed(before, row.to))
         return effects
 
     def _dial(self, place: P, after_s: float) -> Effect:
@@ -305,13 +253,13 @@ class Core(Generic[P, B, S, A]):
 
     def _say_all(self, window: int) -> list[Effect]:
         """Say what is still meant, and what may be missing."""
-        self._window = window
+        self.window = window
         place = self._dialled
         self._places = [place, *(other for other in self._places if other != place)]
         words: list[Word] = [Wanted(Kind.ADVERTISEMENT, *it) for it in self.advertisements.items()]
         words += [Wanted(Kind.SUBSCRIPTION, *it) for it in self.subscriptions.items()]
         self.outgoing.renew()
-        return [Say((*words, *self.outgoing.due(self._window)))]
+        return [Say((*words, *self.outgoing.due(self.window)))]
 
     def _arrive(self) -> list[Effect]:
         effects: list[Effect] = [Say((Note.ARRIVED,))] if self._continues else []
@@ -331,7 +279,7 @@ class Core(Generic[P, B, S, A]):
         return [Say((Note.PAUSED,))]
 
     def _go_on(self) -> list[Effect]:
-        words = self.outgoing.due(self._window)
+        words = self.outgoing.due(self.window)
         self.outgoing.release()
         return [Say(words)]
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from gravitate.client.outgoing import Publication
-
-P = TypeVar("P")
-"""A place: where a broker takes clients."""
-W = TypeVar("W")
-"""What a driver knows of a subscription or an advertisement."""
+from gravitate.client.states import State
 
 
 class Kind(enum.Enum):
@@ -19,20 +15,20 @@ class Kind(enum.Enum):
     ADVERTISEMENT = "advertisement"
 
 
-class Wanted(NamedTuple, Generic[W]):
+class Wanted(NamedTuple):
     """One of this name is wanted from now on."""
 
     kind: Kind
     name: str
-    what: W
+    what: Any
 
 
-class Dropped(NamedTuple, Generic[W]):
+class Dropped(NamedTuple):
     """One of this name is not wanted any more."""
 
     kind: Kind
     name: str
-    what: W
+    what: Any
 
 
 class Note(enum.Enum):
@@ -42,15 +38,15 @@ class Note(enum.Enum):
     """All that is subscribed to has been said; what was kept may be delivered."""
 
 
-Word = Wanted[Any] | Dropped[Any] | Publication[Any] | Note
+Word = Wanted | Dropped | Publication[Any] | Note
 
 
-class Dial(NamedTuple, Generic[P]):
+class Dial(NamedTuple):
     """Connect to a place after a while, and introduce the client; then `opened` or `lost`."""
 
     connection: int
     """It is also the number of the attachment."""
-    place: P
+    place: Any
     after_s: float
     continues: str
     """`MOVED`, `BACK` or nothing: the session that the client has come for."""
@@ -74,11 +70,14 @@ class Alarm(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """The client is in another state: those who wait for something may look again."""
+    """Those who wait for something may look again."""
+
+    before: State
+    to: State
 
 
 class Failed(NamedTuple):
     """There will be no further connection."""
 
 
-Effect = Dial[Any] | HangUp | Say | Alarm | Changed | Failed
+Effect = Dial | HangUp | Say | Alarm | Changed | Failed

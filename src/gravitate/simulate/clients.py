@@ -25,8 +25,9 @@ from typing import NamedTuple
 from gravitate.broker.interface import effects as e
 from gravitate.broker.interface import inputs as i
 from gravitate.client import effects as c
-from gravitate.client.core import Core, Policy, State
+from gravitate.client.core import Core, Policy
 from gravitate.client.outgoing import Publication
+from gravitate.client.states import State
 from gravitate.model.events import Batch, Event
 from gravitate.model.filters import Filter
 from gravitate.simulate.world import World
@@ -190,7 +191,7 @@ class Client:
                 case c.Changed():
                     self._go_on()
 
-    def _dial(self, dial: c.Dial[str]) -> None:
+    def _dial(self, dial: c.Dial) -> None:
         if dial.connection == self.core.connection:
             self.incarnation += not self.counts
             self._connection = Connection(self, dial)
@@ -228,7 +229,7 @@ class Connection:
         "unaccepted", "unread",
     )  # fmt: skip
 
-    def __init__(self, client: Client, dial: c.Dial[str]) -> None:
+    def __init__(self, client: Client, dial: c.Dial) -> None:
         self.client = client
         self.number = dial.connection
         self.broker = dial.place
