@@ -21,12 +21,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from gravitate.client.connection import Connection
-from gravitate.client.core import Policy
-from gravitate.client.effects import Dial, Word
+from gravitate.client.core import Dial, Policy
 from gravitate.client.keeping import ClientCore, Keeper
 from gravitate.client.messages import Message, Subscription, distribute
 from gravitate.client.pings import Pings
-from gravitate.client.requests import Advertisement, Frame, Requests
+from gravitate.client.requests import Advertisement, Dropped, Frame, Requests
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.model.events import EventId, Value
 from gravitate.wire.mqtt import control
@@ -84,11 +83,9 @@ class Client:
         self._outgoing = core.outgoing
         self._requests = Requests(core.subscriptions, core.advertisements)
         self._room = asyncio.Event()
-        self._keeper = Keeper(self, core)
+        self._keeper = Keeper(self, core, self._requests)
         self._pings = Pings(core)
         self._closed = False
-        self._held = False
-        self._packet_bytes_max = 0
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -159,14 +156,6 @@ class Client:
             properties={Property.USER_PROPERTY: mark.user_properties()},
         )
 
-    def opened(self, connection: Connection) -> None:
-        self._held = False
-        self._packet_bytes_max = connection.packet_bytes_max
-        self._requests.renew()
-
-    def encoded(self, word: Word) -> bytes:
-        return self._requests.encoded(word)
-
     def may_go_on(self) -> None:
         self._room.set()
 
@@ -227,9 +216,10 @@ class Client:
         content = payload.encode() if isinstance(payload, str) else payload
         number = self._outgoing.next_packet_id() if qos else 0
         frame = encode(Publish(topic, content, qos, number, properties=told), V5)
-        if self._packet_bytes_max and len(frame) > self._packet_bytes_max:
+        bytes_max = self._keeper.packet_bytes_max
+        if bytes_max and len(frame) > bytes_max:
             raise LocalProtocolError(
-                f"a publication of {len(frame)} bytes, the broker takes {self._packet_bytes_max}"
+                f"a publication of {len(frame)} bytes, the broker takes {bytes_max}"
             )
         outcome: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
         one = self._core.publish(Frame(frame, outcome if qos else None), qos, len(frame))
@@ -257,7 +247,7 @@ class Client:
         outgoing = self._outgoing
         if len(outgoing) >= TAIL_MAX or outgoing.bytes >= TAIL_BYTES_MAX:
             return False
-        return not qos or outgoing.unacknowledged < self._core.window
+        return not qos or outgoing.unacknowledged < self._keeper.receive_maximum
 
     # --- subscribing and advertising ------------------------------------------------------------
 
@@ -277,7 +267,7 @@ class Client:
         name = subscription.name
         if name in self._core.subscriptions:
             raise LocalProtocolError(f"subscribed already: {name}")
-        self._keeper.carry_out(self._core.subscribe(name, subscription))
+        self._keeper.carry_out(self._core.want(self._core.subscriptions, name, subscription))
         await self._requests.answer("subscribe", name)
         return subscription
 
@@ -287,7 +277,8 @@ class Client:
         name = subscription.name
         if self._core.subscriptions.get(name) is not subscription:
             raise LocalProtocolError(f"not subscribed: {name}")
-        self._keeper.carry_out(self._core.unsubscribe(name))
+        dropped = self._core.drop(self._core.subscriptions, name, Dropped(subscription))
+        self._keeper.carry_out(dropped)
         await self._requests.answer("unsubscribe", name)
         subscription.end()
 
@@ -297,16 +288,18 @@ class Client:
         """Say what will be published; returns when the whole network knows."""
         await self._keeper.ready()
         advertisement = Advertisement.of(topic_filter, where, name)
-        self._keeper.carry_out(self._core.advertise(advertisement.name, advertisement))
-        await self._requests.answer("advertise", advertisement.name)
+        name = advertisement.name
+        self._keeper.carry_out(self._core.want(self._core.advertisements, name, advertisement))
+        await self._requests.answer("advertise", name)
         return advertisement
 
     async def unadvertise(self, advertisement: Advertisement) -> None:
         """What was advertised will not be published any more."""
         await self._keeper.ready()
-        if advertisement.name not in self._core.advertisements:
-            raise LocalProtocolError(f"not advertised: {advertisement.name}")
-        self._keeper.carry_out(self._core.unadvertise(advertisement.name))
+        name, advertised = advertisement.name, self._core.advertisements
+        if name not in advertised:
+            raise LocalProtocolError(f"not advertised: {name}")
+        self._keeper.carry_out(self._core.drop(advertised, name, Dropped(advertisement)))
 
     # --- receiving ------------------------------------------------------------------------------
 
@@ -372,14 +365,13 @@ class Client:
         self._room.set()
 
     def _taken(self) -> None:
-        if self._held:
+        connection = self._keeper.connection
+        if connection is not None and connection.is_held:
             self._balance()
 
     def _balance(self) -> None:
         """Stop reading while the application is far behind, go on when it has caught up."""
-        queued = max((s.queued for s in self._core.subscriptions.values()), default=0)
-        hold = queued > (QUEUE_LOW if self._held else QUEUE_HIGH)
         connection = self._keeper.connection
-        if hold != self._held and connection is not None:
-            self._held = hold
-            connection.hold_reading(hold)
+        if connection is not None:
+            queued = max((s.queued for s in self._core.subscriptions.values()), default=0)
+            connection.hold_reading(queued > (QUEUE_LOW if connection.is_held else QUEUE_HIGH))

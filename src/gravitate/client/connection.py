@@ -46,6 +46,8 @@ class Connection(asyncio.Protocol):
         """Where the broker says that this client is expected instead."""
         self.writable = asyncio.Event()
         self.writable.set()
+        self.is_held = False
+        """Whether nothing is read from it for now."""
         self.receive_maximum = 65535
         self.packet_bytes_max = 0
 
@@ -112,8 +114,9 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def hold_reading(self, hold: bool) -> None:
-        if self._transport.is_closing():
+        if hold == self.is_held or self._transport.is_closing():
             return
+        self.is_held = hold
         if hold:
             self._transport.pause_reading()
         else:

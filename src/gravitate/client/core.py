@@ -14,23 +14,10 @@ said between `paused` and the answer to it, but acknowledgements of what was del
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import enum
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from gravitate.client.effects import (
-    Alarm,
-    Changed,
-    Dial,
-    Dropped,
-    Effect,
-    Failed,
-    HangUp,
-    Kind,
-    Note,
-    Say,
-    Wanted,
-    Word,
-)
 from gravitate.client.outgoing import Outgoing, Publication
 from gravitate.client.states import MACHINE, State
 from gravitate.wire.mqtt.codes import ReasonCode
@@ -42,7 +29,8 @@ B = TypeVar("B")
 """What a driver writes to publish something."""
 S = TypeVar("S")
 A = TypeVar("A")
-"""What a driver knows of a subscription, of an advertisement."""
+W = TypeVar("W")
+"""How a driver asks for a subscription, for an advertisement."""
 
 FINAL_REFUSALS: Final = frozenset(
     {
@@ -61,7 +49,6 @@ FINAL_REFUSALS: Final = frozenset(
 LOYALTY: Final = 3
 """How often the last place is tried before others that were good before."""
 PLACES_MAX: Final = 3
-WINDOW_MAX: Final = 65535
 
 
 ROWS: Final = {(row.state, row.event): row for row in MACHINE.rows}
@@ -69,6 +56,55 @@ ROWS: Final = {(row.state, row.event): row for row in MACHINE.rows}
 ASKING: Final = frozenset({State.JOINING, State.AT_HOME, State.ARRIVING})
 """Where anything may be asked for, and publications are written."""
 CONNECTED: Final = ASKING | {State.PAUSED}
+
+
+class Note(enum.Enum):
+    PAUSED = "paused"
+    """Nothing more will be asked for here."""
+    ARRIVED = "arrived"
+    """All that is subscribed to has been said; what was kept may be delivered."""
+
+
+class Say(NamedTuple):
+    """Write all this on the connection: requests as they were made, notes, publications."""
+
+    words: Sequence[Any]
+
+
+class Dial(NamedTuple):
+    """Connect after a while, and introduce the client; then tell `opened` or `lost`."""
+
+    connection: int
+    """It is also the number of the attachment."""
+    place: Any
+    after_s: float
+    continues: str
+    """`MOVED`, `BACK` or nothing: the session that the client has come for."""
+
+
+class HangUp(NamedTuple):
+    """Give the last connection up, open or not: say goodbye where that can be said."""
+
+
+class Alarm(NamedTuple):
+    """Tell `late` of this connection after a while."""
+
+    connection: int
+    after_s: float
+
+
+class Changed(NamedTuple):
+    """Those who wait for something may look again."""
+
+    before: State
+    to: State
+
+
+class Failed(NamedTuple):
+    """There will be no further connection."""
+
+
+Effect = Say | Dial | HangUp | Alarm | Changed | Failed
 
 
 class Policy(NamedTuple):
@@ -104,8 +140,6 @@ class Core(Generic[P, B, S, A]):
         self._continues = ""
         """What a subscriber that was sent elsewhere comes for: nothing has been delivered to it
         since."""
-        self.window = WINDOW_MAX
-        """How many publications the broker takes before it has acknowledged them."""
         self.outgoing: Outgoing[B] = Outgoing()
         self.subscriptions: dict[str, S] = {}
         self.advertisements: dict[str, A] = {}
@@ -145,23 +179,17 @@ class Core(Generic[P, B, S, A]):
     def stop(self) -> list[Effect]:
         return self._step("stop")
 
-    def subscribe(self, name: str, what: S) -> list[Effect]:
+    def want(self, wishes: dict[str, W], name: str, word: W) -> list[Effect]:
+        """Ask for a subscription or an advertisement, now and on every connection."""
         assert self.asks
-        self.subscriptions[name] = what
-        return [Say((Wanted(Kind.SUBSCRIPTION, name, what),))]
+        wishes[name] = word
+        return [Say((word,))]
 
-    def unsubscribe(self, name: str) -> list[Effect]:
+    def drop(self, wishes: dict[str, W], name: str, word: object) -> list[Effect]:
+        """It is not wanted any more; `word` says so."""
         assert self.asks
-        return [Say((Dropped(Kind.SUBSCRIPTION, name, self.subscriptions.pop(name)),))]
-
-    def advertise(self, name: str, what: A) -> list[Effect]:
-        assert self.asks
-        self.advertisements[name] = what
-        return [Say((Wanted(Kind.ADVERTISEMENT, name, what),))]
-
-    def unadvertise(self, name: str) -> list[Effect]:
-        assert self.asks
-        return [Say((Dropped(Kind.ADVERTISEMENT, name, self.advertisements.pop(name)),))]
+        del wishes[name]
+        return [Say((word,))]
 
     def publish(self, body: B, qos: int, size: int = 0) -> Publication[B]:
         """Give a publication its numbers; it is said when it is `due`."""
@@ -170,13 +198,13 @@ class Core(Generic[P, B, S, A]):
     def due(self) -> list[Publication[B]]:
         """The publications that are to be said now: ask after each that was made, and after each
         that was acknowledged."""
-        return self.outgoing.due(self.window) if self.state in ASKING else []
+        return self.outgoing.due() if self.state in ASKING else []
 
     # --- what happens on a connection -------------------------------------------------------------
 
-    def opened(self, connection: int, window: int = WINDOW_MAX) -> list[Effect]:
-        """The broker has welcomed the client, and takes so many publications at once."""
-        return self._step("opened", connection, window)
+    def opened(self, connection: int) -> list[Effect]:
+        """The broker has welcomed the client."""
+        return self._step("opened", connection)
 
     def lost(self, connection: int, reason: ReasonCode | None) -> list[Effect]:
         """A connection is gone, or could not be had; the reason, where the broker gave one."""
@@ -247,19 +275,17 @@ class Core(Generic[P, B, S, A]):
         self._attempt += 1
         return [self._dial(self._places[index % len(self._places)], after_s)]
 
-    def _join(self, window: int) -> list[Effect]:
+    def _join(self) -> list[Effect]:
         self.connects += 1
-        return self._say_all(window)
+        return self._say_all()
 
-    def _say_all(self, window: int) -> list[Effect]:
+    def _say_all(self) -> list[Effect]:
         """Say what is still meant, and what may be missing."""
-        self.window = window
         place = self._dialled
         self._places = [place, *(other for other in self._places if other != place)]
-        words: list[Word] = [Wanted(Kind.ADVERTISEMENT, *it) for it in self.advertisements.items()]
-        words += [Wanted(Kind.SUBSCRIPTION, *it) for it in self.subscriptions.items()]
         self.outgoing.renew()
-        return [Say((*words, *self.outgoing.due(self.window)))]
+        wishes = (*self.advertisements.values(), *self.subscriptions.values())
+        return [Say((*wishes, *self.outgoing.due()))]
 
     def _arrive(self) -> list[Effect]:
         effects: list[Effect] = [Say((Note.ARRIVED,))] if self._continues else []
@@ -279,7 +305,7 @@ class Core(Generic[P, B, S, A]):
         return [Say((Note.PAUSED,))]
 
     def _go_on(self) -> list[Effect]:
-        words = self.outgoing.due(self.window)
+        words = self.outgoing.due()
         self.outgoing.release()
         return [Say(words)]
 

@@ -1,7 +1,7 @@
 """Keeps a client connected, wherever it is to be: `core` on sockets.
 
 Owns connections, one after the other, pauses and alarms, and those who wait for a change. What is
-to be done is the core's decision; what is said on a connection `Owner` puts into bytes.
+to be done is the core's decision; what is said on a connection `requests` puts into bytes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from gravitate.client.connection import Connection, dial
-from gravitate.client.core import Core
-from gravitate.client.effects import Alarm, Changed, Dial, Effect, Failed, HangUp, Say, Word
+from gravitate.client.core import Alarm, Changed, Core, Dial, Effect, Failed, HangUp, Say
 from gravitate.client.messages import Subscription
 from gravitate.client.outgoing import Publication
-from gravitate.client.requests import Advertisement, Frame
+from gravitate.client.requests import Advertisement, Frame, Requests
 from gravitate.client.states import State
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.wire.mqtt.codes import ReasonCode
@@ -51,12 +50,6 @@ class Owner(Protocol):
         """How the client introduces itself on a connection."""
         ...
 
-    def opened(self, connection: Connection) -> None:
-        """There is a connection on which nothing has been said."""
-        ...
-
-    def encoded(self, word: Word) -> bytes: ...
-
     def may_go_on(self) -> None:
         """Something has changed for those who wait to publish."""
         ...
@@ -69,11 +62,15 @@ class Owner(Protocol):
 class Keeper:
     """One client's connection, renewed until it is stopped."""
 
-    def __init__(self, owner: Owner, core: ClientCore) -> None:
+    def __init__(self, owner: Owner, core: ClientCore, requests: Requests) -> None:
         self._owner = owner
+        self._requests = requests
         self.core = core
         self.connection: Connection | None = None
         """The last, until it is lost or given up."""
+        self.receive_maximum = 65535
+        self.packet_bytes_max = 0
+        """As the last broker has them."""
         self.failure: GravitateError | None = None
         self._reason: GravitateError = LocalProtocolError("the client is not connected")
         """Of the last loss."""
@@ -136,7 +133,8 @@ class Keeper:
         for effect in effects:
             match effect:
                 case Say(words):
-                    self.say(words)
+                    if words and self.connection is not None:
+                        self.connection.write(b"".join(map(self._requests.encoded, words)))
                 case Dial():
                     self._dialling = asyncio.create_task(self._dial(effect))
                 case HangUp():
@@ -152,10 +150,6 @@ class Keeper:
                 case Failed():
                     self.failure = self._reason
                     self._owner.ended(self._reason)
-
-    def say(self, words: Iterable[Word]) -> None:
-        if self.connection is not None:
-            self.connection.write(b"".join(map(self._owner.encoded, words)))
 
     def publish(self, due: list[Publication[Frame]]) -> None:
         if self.connection is not None:
@@ -187,8 +181,10 @@ class Keeper:
     # --- what happens on connections ------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        self._owner.opened(connection)
-        self.carry_out(self.core.opened(connection.number, connection.receive_maximum))
+        self.receive_maximum = connection.receive_maximum
+        self.packet_bytes_max = connection.packet_bytes_max
+        self._requests.renew()
+        self.carry_out(self.core.opened(connection.number))
         if self._starting is not None and not self._starting.done():
             self._starting.set_result(None)
 

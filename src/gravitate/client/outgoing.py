@@ -21,7 +21,7 @@ B = TypeVar("B")
 class Publication(Generic[B]):
     """One publication under way; `body` is whatever a driver writes."""
 
-    __slots__ = ("body", "counter", "is_done", "is_written", "packet_id", "size")
+    __slots__ = ("body", "counter", "is_done", "packet_id", "size")
 
     def __init__(self, body: B, counter: int, packet_id: int, size: int) -> None:
         self.body = body
@@ -31,8 +31,6 @@ class Publication(Generic[B]):
         self.size = size
         self.is_done = packet_id == 0
         """Whether it need not be sent again for its own sake."""
-        self.is_written = False
-        """On the connection that there is."""
 
 
 class Outgoing(Generic[B]):
@@ -46,9 +44,7 @@ class Outgoing(Generic[B]):
         """Of all that is kept."""
         self._next_sequence = 1
         self._tail: deque[Publication[B]] = deque()
-        self._unwritten: deque[Publication[B]] = deque()
-        self._written = 0
-        """Of those not acknowledged, how many are written."""
+        self._unwritten: list[Publication[B]] = []
         self._by_packet_id: dict[int, Publication[B]] = {}
 
     def __len__(self) -> int:
@@ -80,25 +76,14 @@ class Outgoing(Generic[B]):
         self._unwritten.append(one)
         return one
 
-    def due(self, window: int) -> list[Publication[B]]:
-        """What is to be written now, in order, while at most `window` are unacknowledged."""
-        due: list[Publication[B]] = []
-        while self._unwritten:
-            one = self._unwritten[0]
-            if one.packet_id:
-                if self._written >= window:
-                    break
-                self._written += 1
-            one.is_written = True
-            due.append(self._unwritten.popleft())
+    def due(self) -> list[Publication[B]]:
+        """What is to be written now, in order."""
+        due, self._unwritten = self._unwritten, []
         return due
 
     def renew(self) -> None:
         """There is a new connection: all that is kept is to be written on it."""
-        for one in self._tail:
-            one.is_written = False
-        self._unwritten = deque(self._tail)
-        self._written = 0
+        self._unwritten = list(self._tail)
 
     def hold(self) -> None:
         """From now on publications of QoS 0 are not forgotten once they are written."""
@@ -119,7 +104,6 @@ class Outgoing(Generic[B]):
             return None
         one.is_done = True
         self.unacknowledged -= 1
-        self._written -= one.is_written
         self._forget()
         return one
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gravitate.client.effects import Dropped, Kind, Note, Wanted, Word
+from gravitate.client.core import Note
 from gravitate.client.messages import Subscription
+from gravitate.client.outgoing import Publication
 from gravitate.errors import GravitateError, MqttError
 from gravitate.model.events import EventId
 from gravitate.model.language import parse, wanted_filter
@@ -65,6 +66,12 @@ class Advertisement(msgspec.Struct, frozen=True):
         return cls(name or f"{topic_filter or '#'}?{where or ''}", topic_filter, where)
 
 
+class Dropped(NamedTuple):
+    """What is not wanted any more."""
+
+    what: Subscription | Advertisement
+
+
 class Requests:
     """`subscriptions` and `advertisements` are those of the core: what is refused is taken out."""
 
@@ -94,26 +101,26 @@ class Requests:
                 self._resolve(verb, name)
         self._numbers.clear()
 
-    def encoded(self, word: Word) -> bytes:
+    def encoded(self, word: object) -> bytes:
         match word:
-            case Wanted(Kind.SUBSCRIPTION, name, what):
-                request = TopicRequest(what.topic_filter, what.qos, what.no_local)
-                number = self._number("subscribe", name)
-                return encode(Subscribe(number, (request,), _where(what)), V5)
-            case Dropped(Kind.SUBSCRIPTION, name, what):
-                number = self._number("unsubscribe", name)
+            case Publication():
+                data: bytes = word.body.data
+                return data
+            case Subscription():
+                request = TopicRequest(word.topic_filter, word.qos, word.no_local)
+                number = self._number("subscribe", word.name)
+                return encode(Subscribe(number, (request,), _where(word)), V5)
+            case Dropped(Subscription() as what):
+                number = self._number("unsubscribe", what.name)
                 return encode(Unsubscribe(number, (what.topic_filter,), _where(what)), V5)
-            case Wanted(_, name, what):
-                return control_message(
-                    ADVERTISE, name=name, topic=what.topic_filter, where=what.where
-                )
-            case Dropped(_, name, _):
+            case Advertisement(name, topic_filter, where):
+                return control_message(ADVERTISE, name=name, topic=topic_filter, where=where)
+            case Dropped(Advertisement(name)):
                 return control_message(UNADVERTISE, name=name)
             case Note():
                 return control_message(PAUSED if word is Note.PAUSED else ARRIVED)
             case _:
-                data: bytes = word.body.data
-                return data
+                raise AssertionError(f"nothing a client says: {word!r}")
 
     def granted(self, packet: Suback) -> None:
         verb, name = self._numbers.pop(packet.packet_id, ("", ""))

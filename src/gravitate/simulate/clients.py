@@ -3,16 +3,15 @@
 An application wants things (subscriptions, advertisements, events published) whether or not it is
 connected, one after the other: what may not be asked for now waits, and what comes behind it. Where
 it is connected, what it says again and what it does when it is to move is the business of
-`client.core`; here that is translated to what brokers are told, and back. An application also
-checks what only a client can see: consecutive sequence numbers and its own window.
+`client.core`; here that becomes what brokers are told, and what they answer becomes what happens to
+the core. An application also checks what only a client can see: consecutive sequence numbers and
+its own window. What it is owed is the business of the checkers.
 
 A client that does not count its publications stands for a stock one: what it sends again is new
 to its broker.
 
 It has a place, that of the broker where it first connected, and measures from there how far others
 are when it is asked. What it publishes takes no longer for that: clients are next to their broker.
-
-It does not know what it is owed: that is the business of the checkers.
 """
 
 from __future__ import annotations
@@ -20,18 +19,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gravitate.broker.interface import effects as e
 from gravitate.broker.interface import inputs as i
-from gravitate.client import effects as c
-from gravitate.client.core import Core, Policy
+from gravitate.client import core as c
 from gravitate.client.outgoing import Publication
 from gravitate.client.states import State
 from gravitate.model.events import Batch, Event
 from gravitate.model.filters import Filter
 from gravitate.simulate.world import World
-from gravitate.wire.mqtt.codes import ReasonCode
 
 OnReceived = Callable[["Client", Batch], None]
 OnAccepted = Callable[["Client", int], None]
@@ -39,15 +36,23 @@ OnAccepted = Callable[["Client", int], None]
 
 LOYALTY = 1_000_000
 """It changes its broker only when it is told to: nothing promises that to go well otherwise."""
-CLOSE_CODES = {e.OVERLOADED: ReasonCode.QUOTA_EXCEEDED}
+NOTES: dict[object, Callable[[str], i.Input]] = {
+    c.Note.PAUSED: i.ClientPaused,
+    c.Note.ARRIVED: i.ClientArrived,
+}
 
 
-class Wish(NamedTuple):
-    """What is subscribed to or advertised."""
+class Request(NamedTuple):
+    """What a client asks for: an input, but for the session that it is about."""
 
-    filter: Filter
-    qos: int = 0
-    no_local: bool = False
+    kind: Callable[..., i.Input]
+    name: str
+    filter: Filter | None = None
+    more: tuple[int, ...] = ()
+
+    def input(self, session: str) -> i.Input:
+        about = () if self.filter is None else (self.filter,)
+        return self.kind(session, self.name, *about, *self.more)
 
 
 class Client:
@@ -80,8 +85,8 @@ class Client:
         self.on_received = on_received
         self.on_accepted = on_accepted
         self.incarnation = 1 if counts else 0
-        policy = Policy(follows and counts, (reconnect_s, reconnect_s), arrive_s_max, LOYALTY)
-        self.core: Core[str, Event, Wish, Wish] = Core(broker, policy, lambda: 1.0)
+        policy = c.Policy(follows and counts, (reconnect_s, reconnect_s), arrive_s_max, LOYALTY)
+        self.core: c.Core[str, Event, Request, Request] = c.Core(broker, policy, lambda: 1.0)
         self.subscriptions = self.core.subscriptions
         self.advertisements = self.core.advertisements
         self._later: deque[Callable[[], list[c.Effect]]] = deque()
@@ -108,15 +113,12 @@ class Client:
     def wants_connection(self) -> bool:
         return self.core.state is not State.OFFLINE
 
-    @property
-    def is_moving(self) -> bool:
-        """Whether it was told to go elsewhere and has not arrived, or waits to say something."""
-        return self.core.outgoing.holding or bool(self._later)
-
-    @property
-    def owes(self) -> int:
-        """How many of its publications nobody has accepted."""
-        return self.core.outgoing.unacknowledged
+    def unfinished(self) -> str:
+        """What it is still about, if anything."""
+        if self.core.outgoing.holding or self._later:
+            return f"is still on its way to {self.broker}"
+        owes = self.core.outgoing.unacknowledged
+        return f"has {owes} publications not accepted" if owes else ""
 
     # What a client can be asked for
 
@@ -133,29 +135,30 @@ class Client:
         self._carry_out(self.core.stop())
 
     def subscribe(self, name: str, filter: Filter, qos: int = 0, no_local: bool = False) -> None:
-        self._ask(lambda: self.core.subscribe(name, Wish(filter, qos, no_local)))
+        request = Request(i.ClientSubscribed, name, filter, (qos, no_local))
+        self._ask(lambda: self.core.want(self.subscriptions, name, request))
 
     def unsubscribe(self, name: str) -> None:
-        core = self.core
-        self._ask(lambda: core.unsubscribe(name) if name in core.subscriptions else [])
+        self._ask(lambda: self._drop(self.subscriptions, Request(i.ClientUnsubscribed, name)))
 
     def advertise(self, name: str, filter: Filter) -> None:
-        self._ask(lambda: self.core.advertise(name, Wish(filter)))
+        request = Request(i.ClientAdvertised, name, filter)
+        self._ask(lambda: self.core.want(self.advertisements, name, request))
 
     def unadvertise(self, name: str) -> None:
-        core = self.core
-        self._ask(lambda: core.unadvertise(name) if name in core.advertisements else [])
+        self._ask(lambda: self._drop(self.advertisements, Request(i.ClientUnadvertised, name)))
+
+    def _drop(self, wishes: dict[str, Request], request: Request) -> list[c.Effect]:
+        return self.core.drop(wishes, request.name, request) if request.name in wishes else []
 
     def publish(self, events: Sequence[Event], qos: int = 0) -> None:
         """Publish now. While disconnected, QoS 0 is lost and QoS 1 waits for the next session."""
-        if qos == 0 and not self.core.takes:
-            return
         if self._later:
-            self._ask(lambda: self._published(events, qos))
-        else:
-            self._carry_out(self._published(events, qos))
+            self._ask(lambda: self._publish(events, qos))
+        elif qos or self.core.takes:
+            self._carry_out(self._publish(events, qos))
 
-    def _published(self, events: Sequence[Event], qos: int) -> list[c.Effect]:
+    def _publish(self, events: Sequence[Event], qos: int) -> list[c.Effect]:
         for event in events:
             self.core.publish(event, qos)
         return [c.Say(self.core.due())]
@@ -168,14 +171,14 @@ class Client:
         while self._later and self.core.asks:
             self._carry_out(self._later.popleft()())
 
-    # What its core wants
+    # What its core wants, and what its connection tells
 
     def _carry_out(self, effects: Iterable[c.Effect]) -> None:
         scheduler = self.world.scheduler
         for effect in effects:
             match effect:
                 case c.Say(words):
-                    if words and self._connection is not None:
+                    if self._connection is not None:
                         self._connection.say(words)
                 case c.Dial(_, _, after_s):
                     if after_s:
@@ -187,7 +190,7 @@ class Client:
                         self._connection.submit(i.ClientDisconnected(self.id))
                         self._connection = None
                 case c.Alarm(connection, after_s):
-                    scheduler.after(after_s, self._late, connection)
+                    scheduler.after(after_s, self._tell(self.core.late), connection)
                 case c.Changed():
                     self._go_on()
 
@@ -195,30 +198,17 @@ class Client:
         if dial.connection == self.core.connection:
             self.incarnation += not self.counts
             self._connection = Connection(self, dial)
-            self.world.scheduler.after(2 * self.latency_s, self._opened, dial.connection)
+            answer_s = 2 * self.latency_s
+            self.world.scheduler.after(answer_s, self._tell(self.core.opened), dial.connection)
 
-    def _opened(self, connection: int) -> None:
-        self._carry_out(self.core.opened(connection))
+    def _tell(self, told: Callable[[int], list[c.Effect]]) -> Callable[[int], None]:
+        return lambda connection: self._carry_out(told(connection))
 
-    def _late(self, connection: int) -> None:
-        self._carry_out(self.core.late(connection))
-
-    # What its connections tell it
-
-    def told(self, effects: list[c.Effect]) -> None:
-        """Something was said on a connection that its core has looked at."""
-        self._carry_out(effects)
-
-    def closed(self, connection: Connection, effects: list[c.Effect]) -> None:
-        if self._connection is connection:
+    def tell(self, effects: list[c.Effect], is_over: bool = False) -> None:
+        """The core has been told something."""
+        if is_over and effects:
             self._connection = None
         self._carry_out(effects)
-
-    def accepted(self, connection: int, packet_id: int) -> None:
-        one = self.core.acknowledged(connection, packet_id)
-        if one is not None and self.on_accepted is not None:
-            self.on_accepted(self, one.counter)
-        self._carry_out([c.Say(self.core.due())])
 
 
 class Connection:
@@ -238,7 +228,7 @@ class Connection:
         """Deliveries at QoS 1 not acknowledged yet."""
         self._acknowledging = False
         self.unaccepted: deque[int] = deque()
-        """Of its publications at QoS 1, the packet ids in the order in which they were said."""
+        """The packet ids of what was published at QoS 1, in order."""
         self.settled: set[str] = set()
         """Names of the subscriptions that must be served."""
         connected = i.ClientConnected(
@@ -255,44 +245,23 @@ class Connection:
     def submit(self, item: i.Input) -> None:
         self.client.world.submit(self.attachment, self.broker, item)
 
-    def say(self, words: Sequence[c.Word]) -> None:
-        for is_published, some in groupby(words, _quality):
-            if is_published is None:
-                for word in some:
-                    self.submit(self._input(word))
-            else:
-                self._publish([one for one in some if isinstance(one, Publication)])
-
-    def _publish(self, publications: list[Publication[Event]]) -> None:
-        client, first = self.client, publications[0]
-        qos = 1 if first.packet_id else 0
-        if qos:
-            self.unaccepted.extend(one.packet_id for one in publications)
-        bodies = client.world.bodies([one.body for one in publications], qos)
-        counter = first.counter if client.counts else None
-        self.submit(i.ClientPublished(client.id, bodies, qos, counter))
-
-    def _input(self, word: c.Word) -> i.Input:
+    def say(self, words: Sequence[Any]) -> None:
+        """Publications of one quality that follow each other are told together."""
         session = self.client.id
-        match word:
-            case c.Wanted(c.Kind.SUBSCRIPTION, name, wish):
-                return i.ClientSubscribed(session, name, *wish)
-            case c.Wanted(c.Kind.ADVERTISEMENT, name, wish):
-                return i.ClientAdvertised(session, name, wish.filter)
-            case c.Dropped(c.Kind.SUBSCRIPTION, name, _):
-                return i.ClientUnsubscribed(session, name)
-            case c.Dropped(_, name, _):
-                return i.ClientUnadvertised(session, name)
-            case c.Note.PAUSED:
-                return i.ClientPaused(session)
-            case _:
-                return i.ClientArrived(session)
+        for quality, some in groupby(words, _quality):
+            if quality is None:
+                for word in some:
+                    self.submit(NOTES[word](session) if word in NOTES else word.input(session))
+            else:
+                self._publish(list(some), quality)
 
-    # What the world tells
-
-    @property
-    def is_used(self) -> bool:
-        return self.client.connection is self
+    def _publish(self, some: Sequence[Publication[Event]], qos: int) -> None:
+        client = self.client
+        if qos:
+            self.unaccepted.extend(one.packet_id for one in some)
+        bodies = client.world.bodies([one.body for one in some], qos)
+        counter = some[0].counter if client.counts else None
+        self.submit(i.ClientPublished(client.id, bodies, qos, counter))
 
     def on_delivered(self, effect: e.Deliver) -> None:
         client = self.client
@@ -320,14 +289,14 @@ class Connection:
             client.on_received(client, batch)
 
     def _acknowledge(self, _: None) -> None:
-        if self.is_used:
+        if self.client.connection is self:
             self._acknowledging = False
             self.unread = 0
             self.submit(i.ClientAcknowledged(self.client.id, self.last_sequence))
 
     def on_accepted(self, count: int) -> None:
         client = self.client
-        if not self.is_used:
+        if client.connection is not self:
             return
         if count > len(self.unaccepted):
             client.violations.append(
@@ -335,7 +304,9 @@ class Connection:
                 f"only {len(self.unaccepted)} are outstanding"
             )
         for _ in range(min(count, len(self.unaccepted))):
-            client.accepted(self.number, self.unaccepted.popleft())
+            one = client.core.acknowledged(self.number, self.unaccepted.popleft())
+            if one is not None and client.on_accepted is not None:
+                client.on_accepted(client, one.counter)
 
     def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
         if isinstance(effect, e.SubscriptionSettled):
@@ -357,22 +328,21 @@ class Connection:
 
     def on_redirected(self, target: str) -> None:
         core = self.client.core
-        answer = core.stay if target == self.broker else core.redirected
-        self.client.told(answer(self.number))
+        self.client.tell((core.stay if target == self.broker else core.redirected)(self.number))
 
     def on_attached(self, _: None) -> None:
         core = self.client.core
         # It comes behind the broker's welcome, wherever the world has that.
-        self.client.told(core.opened(self.number))
-        self.client.told(core.attached(self.number))
+        self.client.tell(core.opened(self.number))
+        self.client.tell(core.attached(self.number))
 
     def on_moved(self, target: str) -> None:
-        self.client.closed(self, self.client.core.moved(self.number, target))
+        self.client.tell(self.client.core.moved(self.number, target), is_over=True)
 
     def on_closed(self, reason: str) -> None:
-        self.client.closed(self, self.client.core.lost(self.number, CLOSE_CODES.get(reason)))
+        self.client.tell(self.client.core.lost(self.number, None), is_over=True)
 
 
-def _quality(word: c.Word) -> bool | None:
-    """What is published together; None: it is no publication."""
-    return bool(word.packet_id) if isinstance(word, Publication) else None
+def _quality(word: object) -> int | None:
+    """Of a publication; None: it is none."""
+    return min(word.packet_id, 1) if isinstance(word, Publication) else None

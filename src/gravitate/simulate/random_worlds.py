@@ -360,7 +360,9 @@ class RandomWorld:
         elif drawn < 0.15:
             client.unadvertise(generator.choice(list(client.advertisements)))
         else:
-            filters = [item.filter for item in client.advertisements.values()]
+            filters = [
+                item.filter for item in client.advertisements.values() if item.filter is not None
+            ]
             events = (draw.event_within(generator, filters) for _ in range(self._burst()))
             self._publish(client, [event for event in events if event is not None])
 

@@ -56,10 +56,8 @@ def _of_client(client: Client) -> Iterator[str]:
         yield f"{client.id} is not connected to {client.broker}"
     if client.connection is None:
         return
-    if client.is_moving:
-        yield f"{client.id} is still on its way to {client.broker}"
-    if client.owes:
-        yield f"{client.id} has {client.owes} publications not accepted"
+    if about := client.unfinished():
+        yield f"{client.id} {about}"
     for name in client.subscriptions.keys() - client.connection.settled:
         yield f"{client.id} at {client.broker}: subscription {name} has not settled"
 
