@@ -5,7 +5,8 @@ connected, one after the other: what may not be asked for now waits, and what co
 it is connected, what it says again and what it does when it is to move is the business of
 `client.core`; here that becomes what brokers are told, and what they answer becomes what happens to
 the core. An application also checks what only a client can see: consecutive sequence numbers and
-its own window. What it is owed is the business of the checkers.
+its own window; that it says nothing while it has paused, and leaves out nothing it has published.
+What it is owed is the business of the checkers.
 
 A client that does not count its publications stands for a stock one: what it sends again is new
 to its broker.
@@ -91,6 +92,8 @@ class Client:
         self.advertisements = self.core.advertisements
         self._later: deque[Callable[[], list[c.Effect]]] = deque()
         """What it will ask for as soon as it may."""
+        self.said = 0
+        """The number of the last publication that it said."""
         self.received = 0
         """Events received over all sessions."""
         self.violations: list[str] = []
@@ -215,8 +218,8 @@ class Connection:
     """One session of a client, from the client's side. One that is left says nothing more."""
 
     __slots__ = (
-        "_acknowledging", "attachment", "broker", "client", "last_sequence", "number", "settled",
-        "unaccepted", "unread",
+        "_acknowledging", "_paused", "attachment", "broker", "client", "last_sequence", "number",
+        "settled", "unaccepted", "unread",
     )  # fmt: skip
 
     def __init__(self, client: Client, dial: c.Dial) -> None:
@@ -229,8 +232,10 @@ class Connection:
         self._acknowledging = False
         self.unaccepted: deque[int] = deque()
         """The packet ids of what was published at QoS 1, in order."""
+        self._paused = False
+        """It has said that it asks for nothing more."""
         self.settled: set[str] = set()
-        """Names of the subscriptions that must be served."""
+        """Names of the subscriptions that must be served, and of advertisements."""
         connected = i.ClientConnected(
             client.id,
             client.incarnation,
@@ -248,6 +253,9 @@ class Connection:
     def say(self, words: Sequence[Any]) -> None:
         """Publications of one quality that follow each other are told together."""
         session = self.client.id
+        if self._paused and words:
+            self.client.violations.append(f"{session} has paused at {self.broker} and says more")
+        self._paused = c.Note.PAUSED in words
         for quality, some in groupby(words, _quality):
             if quality is None:
                 for word in some:
@@ -257,6 +265,9 @@ class Connection:
 
     def _publish(self, some: Sequence[Publication[Event]], qos: int) -> None:
         client = self.client
+        if some[0].counter > client.said + 1:
+            client.violations.append(f"{client.id} skips {client.said + 1} to {some[0].counter}")
+        client.said = some[-1].counter
         if qos:
             self.unaccepted.extend(one.packet_id for one in some)
         bodies = client.world.bodies([one.body for one in some], qos)
@@ -309,8 +320,7 @@ class Connection:
                 client.on_accepted(client, one.counter)
 
     def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
-        if isinstance(effect, e.SubscriptionSettled):
-            self.settled.add(effect.name)
+        self.settled.add(effect.name)
 
     def on_ping(self, effect: e.PingBrokers) -> None:
         """Measure all at once; the furthest takes the longest."""
@@ -328,6 +338,7 @@ class Connection:
 
     def on_redirected(self, target: str) -> None:
         core = self.client.core
+        self._paused = self._paused and target != self.broker
         self.client.tell((core.stay if target == self.broker else core.redirected)(self.number))
 
     def on_attached(self, _: None) -> None:

@@ -58,8 +58,9 @@ def _of_client(client: Client) -> Iterator[str]:
         return
     if about := client.unfinished():
         yield f"{client.id} {about}"
-    for name in client.subscriptions.keys() - client.connection.settled:
-        yield f"{client.id} at {client.broker}: subscription {name} has not settled"
+    wanted = client.subscriptions.keys() | client.advertisements.keys()
+    for name in sorted(wanted - client.connection.settled):
+        yield f"{client.id} at {client.broker}: {name} has not settled"
 
 
 def _of_broker(here: str, broker: Broker) -> Iterator[str]:
