@@ -66,9 +66,10 @@ class MqttError(RemoteProtocolError):
 class PeerError(RemoteProtocolError):
     """A peer broker broke the link protocol; `name` is what it is told."""
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, reason: str) -> None:
         self.name = name
-        super().__init__(f"{name}: {message}")
+        self.reason = reason
+        super().__init__(f"{name}: {reason}")
 
 
 class LocalProtocolError(GravitateError):

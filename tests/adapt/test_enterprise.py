@@ -12,8 +12,7 @@ from gravitate.model.events import Batch
 from gravitate.model.moves import Move, MoveOutcome
 from gravitate.simulate.run import run_scenario
 from gravitate.trace.metrics import Metrics, Summary
-
-from .scenes import Watch
+from tests.support.scenes import Watch
 
 DURATION_S, SETTLED_S = 150.0, 110.0
 BROKERS = [f"b{number:02}" for number in range(63)]

@@ -12,7 +12,7 @@ from gravitate.broker.interface.effects import CloseLink
 from gravitate.broker.interface.inputs import ClientConnected, ClientDisconnected, ClientPublished
 from gravitate.model.events import Event, PlainBodies
 from gravitate.overlay.shapes import random_tree
-from gravitate.plan.grape import Answer, GrapeParameters, select
+from gravitate.plan.placement.grape import Answer, GrapeParameters, select
 from tests.support.wired import Wired
 
 
@@ -105,7 +105,7 @@ def test_answers_tell_what_was_delivered_where(
 
 
 def test_a_selection_needs_no_more_than_the_answers() -> None:
-    """The answers of a retrieval are fit for `plan.grape`."""
+    """The answers of a retrieval are fit for `plan.placement.grape`."""
     scene = Scene([(0, 1), (1, 2)], [(2, 1)])
     scene.publish(*[1] * 6)
     scene.wired.pass_time(1)

@@ -21,10 +21,9 @@ from gravitate.config.network import LinkSpec
 from gravitate.config.script import Script
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.moves import Rationale
-from gravitate.plan.grape import Answer
+from gravitate.plan.placement.grape import Answer
+from tests.support.scenes import GRAPE_DELAY, Mechanisms, played, script
 from tests.support.wired import Wired
-
-from .scenes import GRAPE_DELAY, Mechanisms, played, script
 
 SETTINGS = GrapeSettings(
     prioritised="load",

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from gravitate.config.script import CutLink, RestartBroker, Subscription
-
-from .scenes import GRAPE_DELAY, GRAPE_LOAD, POP, Mechanisms, played, script
+from tests.support.scenes import GRAPE_DELAY, GRAPE_LOAD, POP, Mechanisms, played, script
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("c", "f")]
 """a - b - c - d - e, and f beside c."""

@@ -14,9 +14,9 @@ from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.moves import Rationale
 from gravitate.overlay.shapes import random_tree
 from gravitate.overlay.tree import neighbours, path
-from gravitate.plan.flow import rooted
-from gravitate.plan.placement import closest_brokers, network_of, profiles_of
-from gravitate.plan.pop import next_hop
+from gravitate.plan.flow.flow import rooted
+from gravitate.plan.placement.placement import closest_brokers, network_of, profiles_of
+from gravitate.plan.placement.pop import next_hop
 from tests.support.wired import Wired
 
 EVERYTHING = PopSettings(traced_max=1_000_000, traces_min=4, answer_s_max=5.0, profile_s_max=30.0)

@@ -6,7 +6,7 @@ import pytest
 
 from gravitate.bench import placement
 from gravitate.errors import InputError
-from gravitate.plan.grape import select
+from gravitate.plan.placement.grape import select
 
 
 def test_it_reports_milliseconds_beside_the_literal_algorithm() -> None:

@@ -129,7 +129,7 @@ def test_a_table_has_the_advertisements_of_each_life_of_a_publisher(
 ) -> None:
     """Each step enters an advertisement, or ends it if it is there."""
     ended: list[tuple[str, int]] = []
-    table = RoutingTable(lambda *life: ended.append(life))
+    table = RoutingTable(ended.append)
     for publisher, incarnation, number in steps:
         id = f"{publisher}#{incarnation}/{number}"
         if id in table.advertisements:

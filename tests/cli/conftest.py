@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from tests.config.plans import LINE
+from tests.support.plans import LINE
 
 from gravitate.cli import spark
 from gravitate.config import network

@@ -13,10 +13,10 @@ import paho.mqtt.client as paho
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.adapt.scenes import GRAPE_LOAD, script
 from tests.client.moving import Speaker, address_of, at, audience, client, live
 from tests.serve.mqtt.talk import on_loop
 from tests.serve.mqtt.test_paho import Stock
+from tests.support.scenes import GRAPE_LOAD, script
 from typer.testing import CliRunner
 
 from gravitate.cli import endpoints

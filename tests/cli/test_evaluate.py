@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.pipeline.scripts import modelled, quiet_world, write_workload
+from tests.support.scripts import modelled, quiet_world, write_workload
 from typer.testing import CliRunner
 
 from gravitate.cli import spark
 from gravitate.cli.main import app
 from gravitate.config import network
 from gravitate.errors import FileError, InputError
-from gravitate.pipeline import evaluation, truth
-from gravitate.pipeline.evaluation import Placement
+from gravitate.pipeline.evaluate import evaluation, truth
+from gravitate.pipeline.evaluate.evaluation import Placement
 
 SOUND = truth.Verdict(expected=3, delivered=3, missing=0, unexpected=0, doubled=0)
 COUNTS = truth.Counts(

@@ -15,7 +15,7 @@ from gravitate.cli import main as command_line
 from gravitate.cli import spark
 from gravitate.pipeline import ingest as ingesting
 from gravitate.pipeline.ingest import Ingested
-from gravitate.pipeline.store import Quarantined, Store
+from gravitate.pipeline.store.store import Quarantined, Store
 from gravitate.trace.manifest import RunManifest
 
 

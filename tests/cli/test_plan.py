@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.config.plans import plan, relocation
+from tests.support.plans import plan, relocation
 from typer.testing import CliRunner
 
 from gravitate.cli import spark

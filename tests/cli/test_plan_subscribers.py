@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.config.plans import plan, reassignment
+from tests.support.plans import plan, reassignment
 from typer.testing import CliRunner
 
 from gravitate.cli import spark

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from tests.pipeline.report.samples import double, single
+from tests.support.reports import double, single
 
 from gravitate.cli import main as command_line
 from gravitate.cli import output, spark
 from gravitate.pipeline import report as reporting
 from gravitate.pipeline.report import Report
-from gravitate.pipeline.store import Store, StoreManifest
+from gravitate.pipeline.store.store import Store, StoreManifest
 from gravitate.trace.manifest import RunManifest
 
 

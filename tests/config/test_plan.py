@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.config.plans import LINE, WHY, plan, relocation
+from tests.support.plans import LINE, WHY, plan, relocation
 
 from gravitate.config import network as network_file
 from gravitate.config.network import Address, BrokerSpec, LinkSpec, Network

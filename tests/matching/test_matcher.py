@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.model.strategies import events, filters, raw_filters
+from tests.support.strategies import events, filters, raw_filters
 
 from gravitate.matching import Matcher
 from gravitate.model.events import Attributes, Value

@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Callable
 
-from tests.model.strategies import NUMBERS, TEXTS
+from tests.support.strategies import NUMBERS, TEXTS
 
 from gravitate.model.events import Value
 from gravitate.model.filters import Filter, Op, Operand, Predicate, Scalar

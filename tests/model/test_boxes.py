@@ -6,7 +6,7 @@ import math
 
 import pytest
 from hypothesis import given
-from tests.model.strategies import NAMES, events, raw_filters
+from tests.support.strategies import NAMES, events, raw_filters
 
 from gravitate.model.boxes import Box, bounding_box
 from gravitate.model.events import Attributes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.model.strategies import events, filters, raw_filters
+from tests.support.strategies import events, filters, raw_filters
 
 from gravitate.errors import FilterError
 from gravitate.model.canonical import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.model.pools import pool_of_filters, pool_of_values
-from tests.model.strategies import (
+from tests.support.strategies import (
     conjunctions,
     events,
     filters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from hypothesis import given
-from tests.model.strategies import filters
+from tests.support.strategies import filters
 
 from gravitate.model.covering import covers
 from gravitate.model.filters import EVERYTHING, NOTHING, Filter, Op, Predicate

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.model.strategies import filters, texts
+from tests.support.strategies import filters, texts
 
 from gravitate.errors import FilterError
 from gravitate.model.canonical import all_of, any_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import given
-from tests.model.strategies import conjunctions, filters
+from tests.support.strategies import conjunctions, filters
 
 from gravitate.errors import FilterError
 from gravitate.model import alternatives, canonical

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 from hypothesis import given
-from tests.model.strategies import patterns, texts
+from tests.support.strategies import patterns, texts
 
 from gravitate.errors import FilterError
 from gravitate.model.filters import Op

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from hypothesis import assume, given
-from tests.model.strategies import events, predicates, raw_filters, values
+from tests.support.strategies import events, predicates, raw_filters, values
 
 from gravitate.model.events import Attributes, Value
 from gravitate.model.filters import EVERYTHING, NOTHING, Filter, Op, Operand, Predicate

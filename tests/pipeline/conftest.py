@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gravitate.pipeline.session import SparkOptions, session, stop
+from gravitate.pipeline.spark.session import SparkOptions, session, stop
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ import pytest
 
 from gravitate.bench import assignment
 from gravitate.errors import GravitateError, InputError
-from gravitate.plan.assignment.greedy import gr_star
-from gravitate.plan.assignment.problem import network_of, problem_of
-from gravitate.plan.assignment.solution import Solution
+from gravitate.plan.assignment.greedy.greedy import gr_star
+from gravitate.plan.assignment.problem.problem import network_of, problem_of
+from gravitate.plan.assignment.problem.solution import Solution
 
 
 @pytest.mark.slow

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.runs import counted, damage, derived, files_of, share, taken, trace_run, traced
+from tests.support.runs import counted, damage, derived, files_of, share, taken, trace_run, traced
 
 from gravitate.errors import FileError, InputError
 from gravitate.pipeline import ingest as ingesting
-from gravitate.pipeline.arrivals import Arrivals
 from gravitate.pipeline.ingest import ingest, open_store
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.arrivals import Arrivals
+from gravitate.pipeline.store.store import Store
 from gravitate.trace import reader
 from gravitate.trace.manifest import RunManifest
 from gravitate.trace.schemas import TABLES
@@ -212,7 +212,7 @@ COMMAND = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from gravitate.cli.main import main
-from gravitate.pipeline import arrivals
+from gravitate.pipeline.store import arrivals
 from gravitate.pipeline.derive import all as deriving
 
 def end():

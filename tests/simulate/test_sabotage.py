@@ -78,7 +78,7 @@ def test_a_window_without_a_bound_in_bytes_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_tail_without_a_bound_in_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LinkTable, "_forget_overflow", lambda self, link: None)
+    monkeypatch.setattr(LinkTable, "forget_overflow", lambda self, link: None)
     assert is_found({"bound"}, range(1, 25))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gravitate.pipeline.workloads import places
-from gravitate.plan.assignment.balance import best_load_factor
-from gravitate.plan.assignment.problem import PUBLISHER
+from gravitate.plan.assignment.greedy.balance import best_load_factor
+from gravitate.plan.assignment.problem.problem import PUBLISHER
 from gravitate.studies.assignment_instances import Instance, problem_of_instance, tree_of
 from gravitate.studies.assignment_results import Results
 from gravitate.studies.assignment_runs import (

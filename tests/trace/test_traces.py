@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gravitate.broker.observers import LinkChange
 from gravitate.errors import FileError, InputError
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
@@ -89,16 +90,16 @@ def test_what_goes_over_a_tether_counts_for_its_link_and_is_no_hop(tmp_path: Pat
 
 def test_links_count_every_event_whatever_the_sample(tmp_path: Path) -> None:
     with TraceWriter(tmp_path, "b1", rate=0.0, link_period_s=1.0) as writer:
-        writer.on_link("b1", "b2", "up", 0.0)
+        writer.on_link("b1", "b2", LinkChange.RESET, 0.0)
         writer.note_rtt("b1", "b2", 0.012)
         for second in range(4):
             at = float(second)
             writer.on_hop("b1", None, batch(10 * second, 10), [[]] * 10, [["b2"]] * 10, at)
-        writer.on_link("b1", "b2", "down", 4.0)
+        writer.on_link("b1", "b2", LinkChange.DOWN, 4.0)
     rows = reader.read(tmp_path, "links").to_pylist()
     assert sum(row["events"] for row in rows) == 40
     assert sum(row["size_bytes"] for row in rows) == 40 * 72
-    assert rows[0]["state"] == "up"
+    assert rows[0]["state"] == "reset"
     assert rows[-1]["state"] == "down"
     assert rows[-1]["rtt_s"] == 0.012
     assert reader.read(tmp_path, "hops").num_rows == 0

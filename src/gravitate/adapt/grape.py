@@ -4,8 +4,8 @@ A publisher's first broker marks consecutive publications with the counter of th
 Every broker that such a publication comes to keeps a *sighting*: which of them local subscribers
 got, as bits counted from the mark, how many deliveries that made, and the links they went on to.
 After the session a request (TIR) follows them down these links, behind the last of them because
-links keep order; the answers (TIA) come back joined. `plan.grape` then selects. Where it is
-switched on, the publisher first measures its own way to the best candidates; meanwhile no new
+links keep order; the answers (TIA) come back joined. `plan.placement.grape` then selects. Where it
+is switched on, the publisher first measures its own way to the best candidates; meanwhile no new
 session begins, and without an answer the selection is made without it.
 
 Delays: a heartbeat waits in the same queues as publications, so half of its round trip is what one
@@ -37,8 +37,8 @@ from gravitate.errors import InputError
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale
 from gravitate.overlay.tree import path
-from gravitate.plan import grape
-from gravitate.plan.grape import Answer, Choice, GrapeParameters, Measured
+from gravitate.plan.placement import grape
+from gravitate.plan.placement.grape import Answer, Choice, GrapeParameters, Measured
 
 SPAN_MAX: Final = 1 << 16
 """How far the counters of a session may be apart: the longest bit vector anybody keeps."""

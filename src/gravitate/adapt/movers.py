@@ -20,6 +20,7 @@ import msgspec
 
 from gravitate.adapt.damping import NO_PAST, Damping, DampingParameters, Past
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
+from gravitate.broker.observers import LinkChange
 from gravitate.errors import InputError, PeerError
 from gravitate.model.decoding import UNREADABLE
 from gravitate.model.moves import (
@@ -224,8 +225,8 @@ class PublisherMover(Mechanism):
         else:
             self.heard(peer, message, now)
 
-    def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
-        if state in ("reset", "given up"):
+    def on_link(self, broker: str, peer: str, change: LinkChange, now: float) -> None:
+        if change in (LinkChange.RESET, LinkChange.GIVEN_UP):
             self.lost(peer, now)
 
     def watch_time(self) -> None:

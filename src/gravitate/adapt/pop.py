@@ -5,8 +5,8 @@ have been tagged in the current window; the mark of a batch is the counter of th
 broker answers a tagged publication to where it came from, once it has the answers of everybody it
 sent it to, with the number of subscribers at and behind it (TRM). From these it keeps a *profile*
 of the publisher: a running average for each neighbour and for its own subscribers. After enough
-of them the first broker sends a relocation request (RRM) towards most subscribers (`plan.pop`);
-the broker where it ends sends its path back (RAM).
+of them the first broker sends a relocation request (RRM) towards most subscribers
+(`plan.placement.pop`); the broker where it ends sends its path back (RAM).
 
 Deviations from the paper: at most one publication of a batch is tagged. A publication that was not
 sent to a neighbour counts 0 there, so that a profile tells deliveries and not how many subscribers
@@ -34,7 +34,7 @@ from gravitate.broker.mechanisms.mechanism import Post
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale
-from gravitate.plan.pop import Hop, PopParameters, next_hop
+from gravitate.plan.placement.pop import Hop, PopParameters, next_hop
 
 
 class PopSettings(MoverSettings, PopParameters, frozen=True, forbid_unknown_fields=True):

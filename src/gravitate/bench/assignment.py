@@ -25,16 +25,16 @@ import numpy as np
 
 from gravitate.bench.records import Progress, Record, chosen, measured, silent
 from gravitate.errors import GravitateError
-from gravitate.plan.assignment.greedy import arrival, gr_star
-from gravitate.plan.assignment.problem import (
+from gravitate.plan.assignment.boxes.volume_kernels import union_volume
+from gravitate.plan.assignment.greedy.greedy import arrival, gr_star
+from gravitate.plan.assignment.problem.problem import (
     PUBLISHER,
     Network,
     Problem,
     candidate_lists,
     network_of,
 )
-from gravitate.plan.assignment.solution import Solution, measures, violations
-from gravitate.plan.assignment.volume_kernels import union_volume
+from gravitate.plan.assignment.problem.solution import Solution, measures, violations
 from gravitate.studies.assignment_instances import tree_of
 
 BENCH: Final = "assignment"
@@ -66,7 +66,7 @@ def run(
     spark: Any = None,
 ) -> list[Record]:
     """The figures of `gravitate bench assignment`; `brokers` instead of those of each case."""
-    from gravitate.pipeline.session import session
+    from gravitate.pipeline.spark.session import session
 
     wanted = chosen(BENCH, CASES, cases)
     used = session() if spark is None else spark
@@ -93,7 +93,7 @@ def _records(spark: Any, folder: Path, name: str, case: str, given: dict[str, in
         slp_on_spark,
         subscribers_on_spark,
     )
-    from gravitate.pipeline.workload_frames import read
+    from gravitate.pipeline.tables.workload_frames import read
 
     interests, network = _instance(spark, folder, name, given, read)
     bounds = Bounds()
@@ -146,7 +146,7 @@ def _instance(
 
 
 def _timed(work: Callable[[], Solution]) -> Timed:
-    from gravitate.pipeline.memory import PeakMemory
+    from gravitate.pipeline.spark.memory import PeakMemory
 
     with PeakMemory() as memory:
         start = time.perf_counter()

@@ -81,7 +81,7 @@ def run(
 
 @contextmanager
 def _spark() -> Iterator[Any]:
-    from gravitate.pipeline.session import session, stop, told_plainly
+    from gravitate.pipeline.spark.session import session, stop, told_plainly
 
     with told_plainly():
         try:
@@ -101,7 +101,7 @@ class _Bench:
     """One run's traces, its store and its baseline."""
 
     def __init__(self, spark: Any, run: Path, scratch: Path, progress: Progress) -> None:
-        from gravitate.pipeline.store import PERIOD_S, Store
+        from gravitate.pipeline.store.store import PERIOD_S, Store
 
         self._spark = spark
         self._run = run

@@ -22,7 +22,7 @@ import msgspec
 from gravitate.bench.records import Progress, Record, chosen, measured, silent
 from gravitate.overlay.shapes import balanced_tree
 from gravitate.overlay.tree import neighbours
-from gravitate.plan.grape import Answer, GrapeParameters, Measured, select, warm
+from gravitate.plan.placement.grape import Answer, GrapeParameters, Measured, select, warm
 
 BENCH: Final = "placement"
 CASES: Final = {"grape-63": 63, "grape-1000": 1_000, "grape-10000": 10_000}

@@ -17,6 +17,8 @@ from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.forwarding.strategy import FORWARDERS
 from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.links.peering import Peering, PeeringPorts
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.host import PostPorts, Posts
@@ -40,9 +42,10 @@ from gravitate.broker.moves.tether.subscriber_remote import (
     TetheredSubscriberPorts,
     TetheredSubscribers,
 )
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.routing.router import ROUTERS
+from gravitate.broker.routing.registry import ROUTERS
+from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
@@ -50,13 +53,14 @@ from gravitate.broker.sessions.session import Publisher
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
+from gravitate.overlay.topology import Topology
 
 
 class LinkEvents(NamedTuple):
-    """Who is told what happens on links, see `LinkTable`."""
+    """Who is told what happens on links, see `LinkTable` and `Peering`."""
 
     message: Callable[[str, Message], None]
-    changed: Callable[[str, str], None]
+    changed: Callable[[str, LinkChange], None]
     keep: Callable[[str, Publications], Publications]
     received: Callable[[str, Message], None]
     taken: Callable[[str, Message], None]
@@ -76,9 +80,12 @@ class Parts:
         routing: str,
         forwarding: str,
         others: Collection[str] | None,
+        tree: Topology | None,
         link_events: LinkEvents,
     ) -> None:
         self.broker_id = broker_id
+        known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
+        self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
         self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
@@ -100,26 +107,32 @@ class Parts:
         context = self.context
         self.links = LinkTable(
             self.broker_id,
-            incarnation,
             links.items(),
             context.options,
             context.emit,
             events.message,
-            events.changed,
-            lambda: self.dispatch.flush(),
-            events.keep,
             events.received,
             events.taken,
+        )
+        self.peering = Peering(
+            self.broker_id,
+            incarnation,
+            self.links,
+            context.options,
+            context.emit,
+            PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep),
         )
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
             self.broker_id,
             links,
-            lambda peer, message: self.dispatch.send_control(peer, message),
-            self.destinations.anchor,
-            lambda advertisement: self.publishers.departed(advertisement),
-            lambda *moved: self.subscribers.guests.publisher_moved(*moved),
-            lambda *life: self.lives.ended(life, context.now),
+            RouterPorts(
+                send=lambda peer, message: self.dispatch.send_control(peer, message),
+                destination_of=self.destinations.anchor,
+                departed=lambda advertisement: self.publishers.departed(advertisement),
+                moved=lambda *moved: self.subscribers.guests.publisher_moved(*moved),
+                ended=lambda life: self.lives.ended(life, context.now),
+            ),
         )
         self.dispatch = Dispatch(context, self.router, self.destinations, self.links)
         self.handovers = Handovers(self.dispatch, self.links)
@@ -131,7 +144,9 @@ class Parts:
             lambda life: bool(self._publishers_of(life)),
             self._update_reading,
         )
-        self.tether_links = TetherLinks(context, self.links, self._is_link_needed, others)
+        self.tether_links = TetherLinks(
+            context, self.links, self.peering, self._is_link_needed, others
+        )
 
     def _build_sessions(self) -> None:
         context = self.context
@@ -298,6 +313,7 @@ class Parts:
                 },
                 may_move=self.relocations.may_move,
                 ping=self.pings.ask,
+                seek=self.seek.find,
             ),
         )
 

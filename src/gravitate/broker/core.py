@@ -55,12 +55,14 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.session import Session
 from gravitate.broker.upkeep import Upkeep
+from gravitate.overlay.topology import Neighbourhood, Topology
 
 
 class Broker:
     """One broker. `links` names its neighbours and whether this side dials them, `others` the
-    brokers beside them that a link can be made with; without it, any. A mechanism, observer or
-    watcher that raises is detached if `detached` is told of it; else the call raises."""
+    brokers beside them that a link can be made with; without it, any. `tree` is what it is part of
+    at the start; without it, it knows its neighbours alone. A mechanism, observer or watcher that
+    raises is detached if `detached` is told of it; else the call raises."""
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class Broker:
         routing: str = "content",
         forwarding: str = "S0",
         others: Collection[str] | None = None,
+        tree: Topology | None = None,
         detached: Failed | None = None,
     ) -> None:
         self.broker_id = broker_id
@@ -93,9 +96,10 @@ class Broker:
             routing,
             forwarding,
             others,
+            tree,
             LinkEvents(
                 message=lambda peer, message: self._incoming.on_message(peer, message),
-                changed=lambda peer, state: self._upkeep.on_link(peer, state),
+                changed=lambda peer, change: self._upkeep.on_link(peer, change),
                 keep=lambda peer, message: self._upkeep.keep(peer, message),
                 received=lambda peer, message: self._upkeep.on_received(peer, message),
                 taken=lambda peer, message: self._upkeep.on_taken(peer, message),
@@ -105,7 +109,8 @@ class Broker:
         self._upkeep = Upkeep(parts, self._incoming.forget_recent, self._is_late)
         self._context = parts.context
         # What drivers, checkers and tests ask.
-        self.links, self.router, self.dispatch = parts.links, parts.router, parts.dispatch
+        self.links, self.peering = parts.links, parts.peering
+        self.router, self.dispatch = parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers = parts.clients, parts.publishers
         self.tethers, self.tethered = parts.tethers, parts.tethered
@@ -113,6 +118,10 @@ class Broker:
         self._handlers = self._all_handlers()
         self._stopping = False
         self.stopped = False
+
+    def neighbours(self) -> Neighbourhood:
+        """What it answers for its own part of the tree, which nothing changes yet."""
+        return Neighbourhood(0, tuple(self.links.neighbours()))
 
     def watch_moves(self, watcher: MoveWatcher) -> None:
         """Tell `watcher` how the moves that begin here go on; costs events nothing."""
@@ -124,7 +133,7 @@ class Broker:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
         self._context.now = now
         self._context.effects = []
-        self.links.start(now)
+        self.peering.start(now)
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
@@ -145,9 +154,9 @@ class Broker:
 
     def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of input."""
-        clients, links, parts, context = self.clients, self.links, self._parts, self._context
+        clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
         return {
-            FrameReceived: lambda i: links.received(i.peer, i.connection, i.frame, context.now),
+            FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
             ClientPublished: clients.published,
             ClientAcknowledged: lambda i: clients.acknowledged(i.session, i.sequence),
             TimerFired: lambda i: self._upkeep.on_timer(i.key),
@@ -161,9 +170,9 @@ class Broker:
             ClientPaused: self._paused,
             ClientArrived: lambda i: clients.arrived(i.session),
             BrokersPinged: parts.pings.answered,
-            LinkHeard: lambda i: links.heard(i.peer, i.connection, context.now),
-            LinkOpened: lambda i: links.opened(i.peer, i.connection, context.now),
-            LinkClosed: lambda i: links.closed(i.peer, i.connection, context.now),
+            LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
+            LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
+            LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
             Persisted: lambda i: clients.persisted(i.token),
             MoveRequested: lambda i: parts.posts.propose(i.move),
             StopRequested: lambda i: self._request_stop(),

@@ -7,11 +7,23 @@ an empty tuple.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.moves import Move, MoveOutcome
+
+
+class LinkChange(enum.Enum):
+    """What becomes of a link."""
+
+    RESET = "reset"
+    RESUMED = "resumed"
+    DOWN = "down"
+    ABSENT = "absent"
+    """It has been down for a while, which is no news to observers."""
+    GIVEN_UP = "given up"
 
 
 class Observer:
@@ -66,7 +78,7 @@ class Observer:
     def on_unsubscribed(self, broker: str, session: str, subscription: str, now: float) -> None:
         """A local client's subscription ended."""
 
-    def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
+    def on_link(self, broker: str, peer: str, change: LinkChange, now: float) -> None:
         """A link changed: `resumed`, `reset`, `down`, `given up`."""
 
     def on_mechanism_sent(

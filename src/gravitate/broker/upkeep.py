@@ -8,6 +8,7 @@ from gravitate.broker.assembly import Parts
 from gravitate.broker.interface.effects import Warn
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.guests import Deliveries
+from gravitate.broker.observers import LinkChange
 
 
 class Upkeep:
@@ -25,46 +26,53 @@ class Upkeep:
 
     # Links ---------------------------------------------------------------------------------
 
-    def on_link(self, peer: str, state: str) -> None:
-        context = self._parts.context
-        primary = self._parts.links.is_neighbour(peer)
-        if state == "reset":
-            if primary:
-                self._parts.router.reset(peer)
+    def on_link(self, peer: str, change: LinkChange) -> None:
+        parts = self._parts
+        if parts.links.is_neighbour(peer):
+            self._on_neighbour(peer, change)
+        match change:
+            case LinkChange.RESET:
+                parts.tethered.lost(peer)
+                parts.tethers.link_reset(peer)
+                parts.subscribers.link_reset(peer)
+            case LinkChange.GIVEN_UP:
+                self._tethers_lost(peer)
+                text = "link given up: what was queued for it is dropped"
+                parts.context.emit(Warn(peer, text))
+            case LinkChange.DOWN:
+                parts.tether_links.down(peer)
+            case LinkChange.ABSENT:
+                return
+        if change in (LinkChange.RESET, LinkChange.RESUMED):
+            parts.tether_links.up(peer)
+            parts.tethers.link_up(peer)
+            parts.subscribers.link_up(peer)
+        if change is not LinkChange.DOWN:
+            parts.tether_links.review(peer)
+        for observer in parts.context.observers:
+            observer.on_link(parts.broker_id, peer, change, parts.context.now)
+
+    def _on_neighbour(self, peer: str, change: LinkChange) -> None:
+        """What goes along the tree."""
+        parts = self._parts
+        match change:
+            case LinkChange.RESET:
+                parts.router.reset(peer)
                 self.has_reset = True
-                self._parts.congestion.forget(peer)
-                self._parts.relocations.lost(peer)
-                self._parts.reassignments.lost(peer)
-                self._parts.deposits.reset(peer)
-            self._parts.tethered.lost(peer)
-            self._parts.tethers.link_reset(peer)
-            self._parts.subscribers.link_reset(peer)
-        elif state == "given up":
-            if primary:
-                self._parts.router.forget(peer)
-                self._parts.congestion.forget(peer)
-                self._parts.relocations.lost(peer)
-                self._parts.reassignments.lost(peer)
-                self._parts.tethers.advertisements_ended()
-                self._parts.deposits.forget(peer)
-            self._tethers_lost(peer)
-            context.emit(Warn(peer, "link given up: what was queued for it is dropped"))
-        elif state == "down":
-            self._parts.tether_links.down(peer)
-        elif state == "absent" and primary:
-            self._parts.router.absent(peer)
-            self._parts.congestion.forget(peer)
-        elif state == "resumed" and primary:
-            self._parts.router.present(peer)
-        if state in ("reset", "resumed"):
-            self._parts.tether_links.up(peer)
-            self._parts.tethers.link_up(peer)
-            self._parts.subscribers.link_up(peer)
-        if state in ("reset", "resumed", "given up"):
-            self._parts.tether_links.review(peer)
-        if state != "absent":  # which is no news to who knows that it is down
-            for observer in context.observers:
-                observer.on_link(self._parts.broker_id, peer, state, context.now)
+                parts.deposits.reset(peer)
+            case LinkChange.GIVEN_UP:
+                parts.router.forget(peer)
+                parts.tethers.advertisements_ended()
+                parts.deposits.forget(peer)
+            case LinkChange.ABSENT:
+                parts.router.absent(peer)
+            case LinkChange.RESUMED:
+                parts.router.present(peer)
+        if change in (LinkChange.RESET, LinkChange.GIVEN_UP, LinkChange.ABSENT):
+            parts.congestion.forget(peer)
+        if change in (LinkChange.RESET, LinkChange.GIVEN_UP):
+            parts.relocations.lost(peer)
+            parts.reassignments.lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
@@ -93,7 +101,7 @@ class Upkeep:
     def on_timer(self, key: str) -> None:
         match key.split(":", 2):
             case ["link", what, peer]:
-                self._parts.links.timer(what, peer, self._parts.context.now)
+                self._parts.peering.timer(what, peer, self._parts.context.now)
             case ["mechanism", name, own_key]:
                 self._parts.posts.timer(name, own_key)
             case ["hold", *session]:

@@ -12,7 +12,7 @@ import typer
 from gravitate.cli import output, spark
 
 if TYPE_CHECKING:
-    from gravitate.pipeline.metrics import Evaluation
+    from gravitate.pipeline.evaluate.metrics import Evaluation
 
 EXIT_UNSOUND = 1
 
@@ -73,7 +73,7 @@ def evaluate(
         raise InputError("a run has its own network, forwarding and moves: leave the option out")
     output.check_new(out)
     spark.require()
-    from gravitate.pipeline.metrics import check_duration
+    from gravitate.pipeline.evaluate.metrics import check_duration
 
     check_duration(duration)
     # What is wrong with files is told before Spark is started.
@@ -105,8 +105,8 @@ def _modelled(
     from gravitate.config import network as network_file
     from gravitate.config.script import ServiceTimes
     from gravitate.config.workload_tables import load_manifest
-    from gravitate.pipeline import evaluation
-    from gravitate.pipeline.metrics import Terms
+    from gravitate.pipeline.evaluate import evaluation
+    from gravitate.pipeline.evaluate.metrics import Terms
 
     on = network_file.load(network)
     load_manifest(workload)
@@ -134,9 +134,9 @@ def _measured(
     run: Path, service_ms: float, duration_s: float | None
 ) -> Callable[[Any], Evaluation]:
     from gravitate.config.script import ServiceTimes
-    from gravitate.pipeline import measured
-    from gravitate.pipeline.metrics import Terms
-    from gravitate.pipeline.store import Store
+    from gravitate.pipeline.evaluate import measured
+    from gravitate.pipeline.evaluate.metrics import Terms
+    from gravitate.pipeline.store.store import Store
 
     store = Store.of_run(run)
     measured.check(store)
@@ -145,29 +145,24 @@ def _measured(
 
 
 def _save(session: Any, figures: Evaluation, out: Path) -> None:
-    from gravitate.pipeline import schemas
+    from gravitate.pipeline.tables import schemas
 
     rows = session.createDataFrame(list(figures.rows()), schemas.EVALUATIONS)
     rows.coalesce(1).write.parquet(str(out / "evaluations"))
 
 
 def _show(figures: Evaluation) -> None:
+    from gravitate.pipeline.evaluate.registry import BROKER, NETWORK
+
     output.show_facts(
-        figures.metrics().items(), title=f"{figures.evaluation}, forwarding {figures.forwarding}"
+        [(metric.in_words, getattr(figures, metric.name)) for metric in NETWORK],
+        title=f"{figures.evaluation}, forwarding {figures.forwarding}",
     )
     busiest = sorted(figures.brokers, key=lambda broker: -broker.rate_msgs_per_s)[:10]
+    told = [metric for metric in BROKER if metric.label]
     output.show_table(
-        ("broker", "msgs/s", "pure forwarders", "yield", "subscribers"),
-        [
-            (
-                broker.broker,
-                broker.rate_msgs_per_s,
-                broker.pure_forwarders,
-                broker.yield_share,
-                broker.subscribers,
-            )
-            for broker in busiest
-        ],
+        ("broker", *(metric.label for metric in told)),
+        [(one.broker, *(getattr(one, metric.name) for metric in told)) for one in busiest],
         title="busiest brokers",
     )
 
@@ -200,7 +195,7 @@ def match(
     output.check_new(out)
     spark.require()
     from gravitate.config.workload_tables import load_manifest
-    from gravitate.pipeline import truth
+    from gravitate.pipeline.evaluate import truth
 
     load_manifest(workload)
     with (

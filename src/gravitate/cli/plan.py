@@ -91,10 +91,10 @@ def publishers(
     Nothing is moved: `gravitate apply` carries the plan out. Takes traces in where needed."""
     spark.require()
     from gravitate.config.script import ServiceTimes
-    from gravitate.pipeline.metrics import Terms
+    from gravitate.pipeline.evaluate.metrics import Terms
     from gravitate.pipeline.planning.making import plan_publishers
     from gravitate.pipeline.planning.publishers import Mechanism
-    from gravitate.plan.grape import GrapeParameters
+    from gravitate.plan.placement.grape import GrapeParameters
 
     choice = Mechanism(
         mechanism,
@@ -140,8 +140,8 @@ def hand_over(plan: Plan, target: Path | None, json: bool) -> None:
 
 def save_rows(session: Any, plan: Plan, out: Path) -> None:
     """Write the moves as Parquet."""
-    from gravitate.pipeline import schemas
     from gravitate.pipeline.planning.making import plan_rows
+    from gravitate.pipeline.tables import schemas
 
     rows = session.createDataFrame(list(plan_rows(plan)), schemas.PLANS)
     rows.coalesce(1).write.parquet(str(out / "plans"))
@@ -185,7 +185,10 @@ def show_plan(plan: Plan) -> None:
 
 def in_words(metric: str) -> str:
     """A metric's name for people; of delays also what they are counted to."""
-    words = metric.removeprefix("client_").replace("_", " ")
+    from gravitate.pipeline.evaluate.registry import NAMED
+
+    name = metric.removeprefix("client_")
+    words = NAMED[name].in_words if name in NAMED else name.replace("_", " ")
     if metric.startswith("client_delay_ms_"):
         return f"{words}, to the client"
     return f"{words}, between brokers" if metric.startswith("delay_ms_") else words

@@ -68,7 +68,7 @@ def subscribers(
     `gravitate apply` carries the plan out. Takes traces in where needed."""
     spark.require()
     from gravitate.config.script import ServiceTimes
-    from gravitate.pipeline.metrics import Terms
+    from gravitate.pipeline.evaluate.metrics import Terms
     from gravitate.pipeline.planning.making_subscribers import plan_subscribers
     from gravitate.pipeline.planning.subscribers import ALGORITHM, Choice
 

@@ -57,7 +57,7 @@ def started(
 ) -> Iterator[Any]:
     """A Spark session for one command; what it says about the machine becomes a sentence."""
     require()
-    from gravitate.pipeline.session import LOCAL, SparkOptions, session, stop, told_plainly
+    from gravitate.pipeline.spark.session import LOCAL, SparkOptions, session, stop, told_plainly
 
     options = SparkOptions(master or LOCAL, remote or "", memory_gib or 0.0)
     with told_plainly():

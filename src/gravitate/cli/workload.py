@@ -125,7 +125,7 @@ def _make(
     where: tuple[str | None, str | None, float | None],
     json: bool,
 ) -> None:
-    from gravitate.pipeline.memory import PeakMemory
+    from gravitate.pipeline.spark.memory import PeakMemory
     from gravitate.pipeline.workloads.making import (
         check_data,
         check_free,

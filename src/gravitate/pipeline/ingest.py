@@ -27,11 +27,11 @@ from typing import Any
 import msgspec
 
 from gravitate.errors import FileError, InputError
-from gravitate.pipeline import arrivals
-from gravitate.pipeline.arrivals import Arrivals
-from gravitate.pipeline.copying import COPIED, PART, copy_parts
-from gravitate.pipeline.shared import check_shared
-from gravitate.pipeline.store import (
+from gravitate.pipeline.spark.shared import check_shared
+from gravitate.pipeline.store import arrivals
+from gravitate.pipeline.store.arrivals import Arrivals
+from gravitate.pipeline.store.copying import COPIED, PART, copy_parts
+from gravitate.pipeline.store.store import (
     PERIOD_S,
     BatchRecord,
     Quarantined,

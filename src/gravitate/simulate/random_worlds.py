@@ -168,7 +168,7 @@ class RandomWorld:
             observers=(self.losses, self.deliveries, self.entries, loops, self._moves),
             as_bytes=generator.random() < 0.5,
         )
-        self._migrations = RandomMigrations(seed, self.world, self._near)
+        self._migrations = RandomMigrations(seed, self.world)
         self.faults = 0
         self._cut: set[frozenset[str]] = set()
         """Links that stay cut beyond a phase."""

@@ -32,8 +32,8 @@ from gravitate.model.seeds import generator
 from gravitate.pipeline.workloads.catalogue import named
 from gravitate.pipeline.workloads.generate import in_process
 from gravitate.pipeline.workloads.making import parameters_of
-from gravitate.plan.assignment.balance import best_load_factor
-from gravitate.plan.assignment.problem import (
+from gravitate.plan.assignment.greedy.balance import best_load_factor
+from gravitate.plan.assignment.problem.problem import (
     PUBLISHER,
     Floats,
     Ints,

@@ -1,6 +1,6 @@
 """One run of the subscriber-assignment study: an instance in, what algorithms make of it out.
 
-Every result goes through the checker (`plan.assignment.solution`), which trusts no algorithm. Two
+Every result goes through the checker (`problem.solution`), which trusts no algorithm. Two
 values stand beside the bandwidths and must not be mixed up: the *yardstick* is the value of the
 linear program that SLP1's (or SLP's) filters are from, as in the paper, and no bound; the *bound*
 is proven: no valid solution has less bandwidth.
@@ -22,15 +22,15 @@ import numpy as np
 
 from gravitate.model.seeds import generator
 from gravitate.plan.assignment.algorithms import solve
-from gravitate.plan.assignment.balance import best_load_factor
-from gravitate.plan.assignment.bounds import lower_bound
-from gravitate.plan.assignment.exact import optimum
-from gravitate.plan.assignment.filter_assign import FilterAssignParameters
-from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.rectangles import candidate_rectangles
-from gravitate.plan.assignment.searching import SearchParameters, improved
-from gravitate.plan.assignment.slp import Planned, SlpParameters, slp, slp1
-from gravitate.plan.assignment.solution import Solution, measures, rank, violations
+from gravitate.plan.assignment.bounds.bounds import lower_bound
+from gravitate.plan.assignment.bounds.exact import optimum
+from gravitate.plan.assignment.boxes.rectangles import candidate_rectangles
+from gravitate.plan.assignment.greedy.balance import best_load_factor
+from gravitate.plan.assignment.problem.problem import Problem
+from gravitate.plan.assignment.problem.solution import Solution, measures, rank, violations
+from gravitate.plan.assignment.search.searching import SearchParameters, improved
+from gravitate.plan.assignment.slp.filter_assign import FilterAssignParameters
+from gravitate.plan.assignment.slp.slp import Planned, SlpParameters, slp, slp1
 from gravitate.studies.assignment_instances import Instance, problem_of_instance
 
 Part = Literal[

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
-from gravitate.pipeline.sweeps import sweep
+from gravitate.pipeline.spark.sweeps import sweep
 from gravitate.studies.placement_runs import X_QUICK, X_THRESHOLDS, Seen, Setting, simulate
 from gravitate.studies.placement_statements import figure, findings
 

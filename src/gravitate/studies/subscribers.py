@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gravitate.pipeline.sweeps import sweep
+from gravitate.pipeline.spark.sweeps import sweep
 from gravitate.studies.assignment_effects import effects
 from gravitate.studies.assignment_instances import Instance
 from gravitate.studies.assignment_results import Results

@@ -13,7 +13,7 @@ What is counted, exactly:
 - *mechanism messages* are what mechanisms sent each other from broker to broker, no part of rates;
 - a broker's *message rate* counts events in (from links and clients) and out (to links and
   sessions), per second of the time *observed*: from the first to the last that happened to any
-  event. `pipeline.measured` takes the same time from the traces of a run.
+  event. `pipeline.evaluate.measured` takes the same time from the traces of a run.
 """
 
 from __future__ import annotations

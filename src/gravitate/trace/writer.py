@@ -22,7 +22,7 @@ from typing import Protocol, Self
 
 import msgspec
 
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import LinkChange, Observer
 from gravitate.model.events import TOPIC, Attributes, Batch
 from gravitate.model.filters import Filter
 from gravitate.model.language import render
@@ -190,8 +190,8 @@ class TraceRows(Observer):
     def on_unsubscribed(self, broker: str, session: str, subscription: str, now: float) -> None:
         self._subscription(broker, session, subscription, now, "unsubscribed", None)
 
-    def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
-        self._link_row(broker, peer, now, state)
+    def on_link(self, broker: str, peer: str, change: LinkChange, now: float) -> None:
+        self._link_row(broker, peer, now, change.value)
 
     def on_move(self, broker: str, move: Move, outcome: MoveOutcome, now: float) -> None:
         details = msgspec.json.encode(move).decode()

@@ -13,7 +13,7 @@ from gravitate.broker.interface.inputs import (
     LinkOpened,
     TimerFired,
 )
-from gravitate.broker.links.table import LOOK_AGAIN_S
+from gravitate.broker.links.peering import LOOK_AGAIN_S
 from gravitate.broker.messages.frames import (
     Acknowledge,
     Data,
@@ -162,12 +162,12 @@ def test_what_is_refused_again_and_again_is_counted_and_said_once_a_minute(broke
         again = Hello("gravitate", "b", 7, 1, 0, series=2, received_series=2)
         broker.handle([LinkOpened("b", number)], now)
         broker.handle([FrameReceived("b", number, again)], now)
-    assert broker.links.refused_again == 97
+    assert broker.peering.refused_again == 97
     assert said == [3.0, 63.0]
     # What is taken at last is not the same any more.
     broker.handle([FrameReceived("b", 99, Acknowledge(1))], 100.0)
     broker.handle([FrameReceived("b", 99, refusal)], 100.0)
-    assert broker.links.refused_again == 97
+    assert broker.peering.refused_again == 97
 
 
 def test_a_long_queue_leaves_in_several_frames(broker: Broker) -> None:

@@ -9,7 +9,7 @@ from gravitate.broker.sessions.advertisements import INDEXED_FROM, Advertisement
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 from gravitate.model.topics import topic_filter
-from tests.model.strategies import filters
+from tests.support.strategies import filters
 
 STEPS = st.lists(
     st.tuples(st.integers(0, 2 * INDEXED_FROM), st.none() | filters), max_size=3 * INDEXED_FROM

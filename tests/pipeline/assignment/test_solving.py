@@ -15,12 +15,12 @@ from gravitate.pipeline.assignment.solving import (
     slp_on_spark,
     subscribers_on_spark,
 )
-from gravitate.plan.assignment.filter_assign import FilterAssignParameters
-from gravitate.plan.assignment.population import BLOCK
-from gravitate.plan.assignment.problem import Network, Problem, network_of, problem_of
-from gravitate.plan.assignment.searching import SearchParameters
-from gravitate.plan.assignment.slp import SlpParameters, slp, slp1
-from gravitate.plan.assignment.solution import violations
+from gravitate.plan.assignment.problem.problem import Network, Problem, network_of, problem_of
+from gravitate.plan.assignment.problem.solution import violations
+from gravitate.plan.assignment.search.searching import SearchParameters
+from gravitate.plan.assignment.slp.filter_assign import FilterAssignParameters
+from gravitate.plan.assignment.slp.population import BLOCK
+from gravitate.plan.assignment.slp.slp import SlpParameters, slp, slp1
 
 COUNT = BLOCK + 3_000
 BOUNDS = Bounds(1.5, 2.0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.pipeline.derive.stores import Row, Traced
 
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
 
 
 @pytest.fixture(scope="session")

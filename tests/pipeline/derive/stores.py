@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gravitate.config import network, scenario
-from gravitate.pipeline.store import BatchRecord, Store
+from gravitate.pipeline.store.store import BatchRecord, Store
 from gravitate.simulate.run import RunResult, run_scenario
 from gravitate.trace import reader
 from gravitate.trace.manifest import RunManifest

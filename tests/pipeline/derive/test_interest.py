@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape
 from gravitate.pipeline.derive.interest import Share, added_up, counting, dealt, needed, reach
+from gravitate.pipeline.tables import schemas
 
 PERIOD_S = 60.0
 WORDS = 150

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pytest
 from tests.pipeline.derive.stores import Row, Traced, periods_of, put
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import derive, derive_table
 from gravitate.pipeline.derive.rates import WEIGHT
-from gravitate.pipeline.store import BatchRecord, Store
+from gravitate.pipeline.store.store import BatchRecord, Store
+from gravitate.pipeline.tables import schemas
 from gravitate.trace import reader
 from gravitate.trace.histogram import bucket_of, percentiles_s
 

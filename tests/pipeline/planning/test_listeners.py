@@ -10,13 +10,13 @@ import pytest
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import InputError
-from gravitate.pipeline.failures import of_worker
 from gravitate.pipeline.planning.audiences import audiences, numbered, wanted_of
 from gravitate.pipeline.planning.densities import densities
 from gravitate.pipeline.planning.listeners import Listeners, Vocabulary, listeners, vocabulary
 from gravitate.pipeline.planning.publishers import Overlay
-from gravitate.pipeline.schemas import TRACES
-from gravitate.plan.assignment.event_space import Density, marks_of
+from gravitate.pipeline.spark.failures import of_worker
+from gravitate.pipeline.tables.schemas import TRACES
+from gravitate.plan.assignment.problem.event_space import Density, marks_of
 
 BROKERS = ("a", "b", "c")
 OVERLAY = Overlay.of(

@@ -21,11 +21,11 @@ from gravitate.config.script import Script
 from gravitate.errors import InputError
 from gravitate.model.moves import RelocatePublisher
 from gravitate.overlay.tree import neighbours, path
-from gravitate.pipeline import schemas
 from gravitate.pipeline.planning.making import plan_publishers, plan_rows
 from gravitate.pipeline.planning.publishers import Mechanism
-from gravitate.plan.grape import Answer, GrapeParameters, Measured, select
-from gravitate.plan.pop import next_hop
+from gravitate.pipeline.tables import schemas
+from gravitate.plan.placement.grape import Answer, GrapeParameters, Measured, select
+from gravitate.plan.placement.pop import next_hop
 from gravitate.trace import reader
 
 GRAPE = {

@@ -20,7 +20,7 @@ from gravitate.pipeline.planning.prediction import flows_from
 from gravitate.pipeline.planning.publishers import Mechanism, Overlay, chosen
 from gravitate.pipeline.planning.recorded import Audience, whole_publishers
 from gravitate.plan.flow import flow
-from gravitate.plan.grape import GrapeParameters
+from gravitate.plan.placement.grape import GrapeParameters
 
 BROKERS = ("a", "b", "c", "d", "e")
 TREE = Network(

@@ -16,8 +16,8 @@ from gravitate.pipeline.planning.listeners import Listeners, Vocabulary
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.scene import Scene, tree_distances
 from gravitate.pipeline.planning.subscribers import Choice, Posed
-from gravitate.plan.assignment.event_space import Density
-from gravitate.plan.assignment.problem import PUBLISHER, candidate_lists
+from gravitate.plan.assignment.problem.event_space import Density
+from gravitate.plan.assignment.problem.problem import PUBLISHER, candidate_lists
 
 LINE = Network(
     "line",

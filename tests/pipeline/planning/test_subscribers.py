@@ -22,11 +22,11 @@ from gravitate.config.script import Script
 from gravitate.errors import InputError
 from gravitate.model.moves import ReassignSubscriber
 from gravitate.overlay.tree import neighbours, path
-from gravitate.pipeline import schemas
 from gravitate.pipeline.planning.making import plan_rows
 from gravitate.pipeline.planning.making_subscribers import plan_subscribers
 from gravitate.pipeline.planning.subscribers import Choice
 from gravitate.pipeline.planning.verification import verify
+from gravitate.pipeline.tables import schemas
 from gravitate.trace import reader
 
 CHOICE = Choice(evidence_min=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.pipeline.report.samples import LONELY, Reported, trace_scenario
+from tests.support.reports import LONELY, Reported, trace_scenario
 
 from gravitate.pipeline.report import write_report
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.pipeline.report.browser import NAMES, browser, opened
-from tests.pipeline.report.samples import Reported, double
+from tests.support.reports import Reported, double
 
 from gravitate.pipeline.report.page import render
 from gravitate.pipeline.report.write import write_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from tests.pipeline.report.samples import headline, run_figures
+from tests.support.reports import headline, run_figures
 
 from gravitate.pipeline.report.answers.delays import cumulative, delay_plots
 from gravitate.pipeline.report.figures import DelayClass, RunFigures

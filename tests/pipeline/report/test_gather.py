@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.pipeline.report.samples import Reported
+from tests.support.reports import Reported
 
-from gravitate.pipeline.measured import evaluate_run
+from gravitate.pipeline.evaluate.measured import evaluate_run
 from gravitate.pipeline.report import make_report
 from gravitate.pipeline.report.figures import Headline
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
 from gravitate.trace import reader
 
 

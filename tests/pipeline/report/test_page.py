@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import msgspec
 import plotly.graph_objects as go
 import pytest
-from tests.pipeline.report.samples import HOSTILE, double, run_figures, single
+from tests.support.reports import HOSTILE, double, run_figures, single
 
 from gravitate.pipeline.report.answers import ANSWERS
 from gravitate.pipeline.report.figures import Report

@@ -8,11 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.report.samples import run_figures, trace_scenario
+from tests.support.reports import run_figures, trace_scenario
 
 from gravitate.errors import FileError
-from gravitate.pipeline import arrivals
-from gravitate.pipeline.arrivals import Arrivals
 from gravitate.pipeline.ingest import open_store
 from gravitate.pipeline.report import write
 from gravitate.pipeline.report.figures import RunFigures
@@ -23,7 +21,9 @@ from gravitate.pipeline.report.write import (
     write_page,
     write_report,
 )
-from gravitate.pipeline.store import BatchRecord, Store, StoreManifest
+from gravitate.pipeline.store import arrivals
+from gravitate.pipeline.store.arrivals import Arrivals
+from gravitate.pipeline.store.store import BatchRecord, Store, StoreManifest
 from gravitate.trace import reader
 from gravitate.trace.manifest import RunManifest
 

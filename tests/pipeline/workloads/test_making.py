@@ -14,7 +14,7 @@ import pytest
 
 from gravitate.config.workload_tables import MANIFEST, load_manifest
 from gravitate.errors import EnvironmentLack, FileError, InputError
-from gravitate.pipeline.session import told_plainly
+from gravitate.pipeline.spark.session import told_plainly
 from gravitate.pipeline.workloads import making
 from gravitate.pipeline.workloads.definition import Definition, Made
 from gravitate.pipeline.workloads.generate import Block, TablePlan, Tallied

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from tests.plan.assignment.problems import drawn, problems
+from tests.support.problems import drawn, problems
 
 from gravitate.errors import InputError
 from gravitate.plan.assignment.algorithms import ALGORITHMS, solve
-from gravitate.plan.assignment.balance import best_load_factor
-from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.solution import measures, violations
+from gravitate.plan.assignment.greedy.balance import best_load_factor
+from gravitate.plan.assignment.problem.problem import Problem
+from gravitate.plan.assignment.problem.solution import measures, violations
 
 IGNORED = {
     "Gr": {"load", "balance"},

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plan.assignment.problems import drawn, problems
+from tests.support.problems import drawn, problems
 
 from gravitate.errors import InputError
-from gravitate.plan.assignment.balance import best_load_factor
 from gravitate.plan.assignment.dynamic import Arrivals, Changes, Keeper, KeepingParameters
-from gravitate.plan.assignment.greedy import gr_star
-from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.searching import SearchParameters
-from gravitate.plan.assignment.solution import measures, violations
+from gravitate.plan.assignment.greedy.balance import best_load_factor
+from gravitate.plan.assignment.greedy.greedy import gr_star
+from gravitate.plan.assignment.problem.problem import Problem
+from gravitate.plan.assignment.problem.solution import measures, violations
+from gravitate.plan.assignment.search.searching import SearchParameters
 
 NOBODY = np.empty(0, dtype=np.int64)
 SHORT = SearchParameters(rounds=1, attempts_min=40)

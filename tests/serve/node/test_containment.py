@@ -12,7 +12,7 @@ from gravitate.broker.interface.inputs import ClientDisconnected, MoveRequested
 from gravitate.broker.mechanisms.guards import CoreBroken, Guard
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.broker.messages.frames import MechanismMessage
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import LinkChange, Observer
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale, RelocatePublisher
 from gravitate.serve.control import network as starting
@@ -232,16 +232,16 @@ def ended(node: Node, move: str) -> bool:
 
 
 def test_a_guard_stands_for_what_its_watcher_does_and_nothing_else() -> None:
-    seen: list[str] = []
+    seen: list[LinkChange] = []
 
     class Quiet(Observer):
-        def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
-            seen.append(state)
+        def on_link(self, broker: str, peer: str, change: LinkChange, now: float) -> None:
+            seen.append(change)
 
     guard = Guard(Quiet(), lambda name, error: None)
-    guard.on_link("b1", "b2", "down", 0.0)
+    guard.on_link("b1", "b2", LinkChange.DOWN, 0.0)
     guard.on_session("b1", "c", "opened", 0.0)
-    assert seen == ["down"]
+    assert seen == [LinkChange.DOWN]
     assert guard.is_idle()
 
 

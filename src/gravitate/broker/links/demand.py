@@ -16,6 +16,7 @@ from typing import Final
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.links.link import Role
+from gravitate.broker.links.peering import Peering
 from gravitate.broker.links.table import LinkTable
 
 LINGER_S: Final = 2.0
@@ -32,11 +33,13 @@ class TetherLinks:
         self,
         context: Context,
         links: LinkTable,
+        peering: Peering,
         needed: Callable[[str], bool],
         others: Collection[str] | None = None,
     ) -> None:
         self._context = context
         self._links = links
+        self._peering = peering
         self._needed = needed
         self._others = None if others is None else frozenset(others)
         self._expected: dict[str, tuple[str, float]] = {}
@@ -57,7 +60,7 @@ class TetherLinks:
         return self._others is None or peer in self._others or peer in self._links or peer == here
 
     def want(self, peer: str) -> None:
-        self._links.add(peer, Role.TETHER, self._context.now)
+        self._peering.add(peer, Role.TETHER, self._context.now)
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
         """Let `peer` attach the client here that `move` is about."""
@@ -121,7 +124,7 @@ class TetherLinks:
     def _forget(self, peer: str) -> None:
         self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
         self._down_at.pop(peer, None)
-        self._links.release(peer, Role.TETHER)
+        self._peering.release(peer, Role.TETHER)
 
     def _has_role(self, peer: str) -> bool:
         return peer in self._links and Role.TETHER in self._links[peer].roles

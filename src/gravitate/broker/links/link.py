@@ -1,4 +1,4 @@
-"""One link as this side sees it: plain state, changed by `links` alone."""
+"""One link as this side sees it: plain state, changed by `table` and `peering` alone."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ class Role(str, enum.Enum):
     """What a link is used for; a link may have several roles, and change them while open."""
 
     PRIMARY = "primary"
-    SOFT = "soft"
-    RING = "ring"
     TETHER = "tether"
 
 

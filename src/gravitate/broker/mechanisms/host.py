@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.links.seek import Found
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import (
     Control,
     MechanismMessage,
 )
-from gravitate.model.moves import Move, MoveOutcome
+from gravitate.model.moves import ClientMove, Move, MoveOutcome
 
 MoveProtocol = Callable[[Move], None]
 MoveWatcher = Callable[[Move, str, str, float], None]
@@ -33,6 +36,8 @@ class PostPorts(NamedTuple):
     """Whether a client of this broker could be relocated."""
     ping: Callable[[Mechanism, str, Sequence[str]], None]
     """Ask a client of this broker how far others are from it."""
+    seek: Callable[[str, Found], None]
+    """The way to a broker."""
 
 
 class Posts:
@@ -67,6 +72,20 @@ class Posts:
         self._mechanisms[name].on_timer(key, self._context.now)
 
     def propose(self, move: Move) -> None:
+        """A move that brings no path begins when the way is known."""
+        if not isinstance(move, ClientMove) or move.path:
+            self._begin(move)
+            return
+
+        def begin(path: tuple[str, ...] | None) -> None:
+            if path is None:
+                self.ended(move, MoveOutcome.REFUSED, f"no way to {move.target} is known")
+            else:
+                self._begin(msgspec.structs.replace(move, path=path))
+
+        self._ports.seek(move.target, begin)
+
+    def _begin(self, move: Move) -> None:
         protocol = self._ports.protocols.get(type(move))
         if protocol is None:
             self.ended(move, MoveOutcome.REFUSED, "brokers do not carry out this kind of move")

@@ -7,15 +7,29 @@ is the forwarding strategy's business. `content` runs on an acyclic primary over
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import Control, RoutingMessage
-from gravitate.broker.routing.content.router import ContentRouter
 from gravitate.broker.routing.content.table import AdvertisementEntry, SubscriptionEntry
 from gravitate.broker.routing.settlement import Answer, Partly
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
+
+
+class RouterPorts(NamedTuple):
+    """What a router asks of the broker, and tells it."""
+
+    send: Callable[[str, Control], None]
+    destination_of: Callable[[str], int]
+    """The destination of an anchor."""
+    departed: Callable[[str], None]
+    """The publisher of a local advertisement has attached itself elsewhere."""
+    moved: Callable[[Life, str | None], None]
+    """What a life of a publisher publishes comes another way than before; and again when nothing
+    more comes the way it came."""
+    ended: Callable[[Life], None]
+    """The last advertisement of a life has ended."""
 
 
 class Router(Protocol):
@@ -118,24 +132,3 @@ class Router(Protocol):
     def forget(self, peer: str) -> None:
         """The neighbour is given up."""
         ...
-
-
-RouterFactory = Callable[
-    [
-        str,
-        Iterable[str],
-        Callable[[str, Control], None],
-        Callable[[str], int],
-        Callable[[str], None],
-        Callable[[Life, str | None], None],
-        Callable[[str, int], None],
-    ],
-    Router,
-]
-"""Called with the broker's id, its neighbours, how to send, the destination of an anchor, and whom
-to tell that the publisher of a local advertisement has attached itself elsewhere, that what a life
-of a publisher publishes comes another way than before, and that its last advertisement has
-ended."""
-
-ROUTERS: dict[str, RouterFactory] = {"content": ContentRouter}
-"""Every routing strategy by the name the network file uses."""

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from gravitate.errors import InputError
-from gravitate.plan.assignment.population import BLOCK, Block
-from gravitate.plan.assignment.problem import Floats, Network, reach_of
+from gravitate.plan.assignment.problem.problem import Floats, Network, reach_of
+from gravitate.plan.assignment.slp.population import BLOCK, Block
 
 SCHEMA: Final = (
     "block int, subscribers int, locations binary, interests binary, candidates binary, "

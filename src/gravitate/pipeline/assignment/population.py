@@ -25,9 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 from gravitate.pipeline.assignment.blocks import SCHEMA, block_of, doublings_of
-from gravitate.plan.assignment.balance import Spread
-from gravitate.plan.assignment.level import Level
-from gravitate.plan.assignment.population import (
+from gravitate.plan.assignment.greedy.balance import Spread
+from gravitate.plan.assignment.problem.problem import Ints, Longs, Words
+from gravitate.plan.assignment.problem.solution import Filters
+from gravitate.plan.assignment.slp.level import Level
+from gravitate.plan.assignment.slp.population import (
     Block,
     Choices,
     Coverage,
@@ -43,8 +45,6 @@ from gravitate.plan.assignment.population import (
     leaves_in_turn,
     positions,
 )
-from gravitate.plan.assignment.problem import Ints, Longs, Words
-from gravitate.plan.assignment.solution import Filters
 
 _ANSWERS: Final = "answer binary"
 

@@ -26,12 +26,8 @@ import pyarrow as pa
 
 from gravitate.pipeline.assignment.blocks import block_of, packed, require_numbered
 from gravitate.pipeline.assignment.population import FramePopulation, Shape
-from gravitate.pipeline.workload_frames import tasks
-from gravitate.plan.assignment.adjusting import broker_filter, filters_upward, outermost
-from gravitate.plan.assignment.filter_assign import Capacity, FilterAssignParameters
-from gravitate.plan.assignment.level import flat, level_of
-from gravitate.plan.assignment.population import BLOCK, Block, blocks_of, joined
-from gravitate.plan.assignment.problem import (
+from gravitate.pipeline.tables.workload_frames import tasks
+from gravitate.plan.assignment.problem.problem import (
     PUBLISHER,
     Floats,
     Ints,
@@ -40,8 +36,13 @@ from gravitate.plan.assignment.problem import (
     problem_of,
     whole,
 )
-from gravitate.plan.assignment.searching import within_beta
-from gravitate.plan.assignment.slp import (
+from gravitate.plan.assignment.problem.solution import Filters, Solution, loads_of
+from gravitate.plan.assignment.search.adjusting import broker_filter, filters_upward, outermost
+from gravitate.plan.assignment.search.searching import within_beta
+from gravitate.plan.assignment.slp.filter_assign import Capacity, FilterAssignParameters
+from gravitate.plan.assignment.slp.level import flat, level_of
+from gravitate.plan.assignment.slp.population import BLOCK, Block, blocks_of, joined
+from gravitate.plan.assignment.slp.slp import (
     Decision,
     Descent,
     Planned,
@@ -52,7 +53,6 @@ from gravitate.plan.assignment.slp import (
     level_filters,
     tree_filters,
 )
-from gravitate.plan.assignment.solution import Filters, Solution, loads_of
 
 _BY_BROKER: Final = "broker int, block int, content binary"
 _FOUND: Final = "broker int, found binary"

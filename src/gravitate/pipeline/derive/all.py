@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive import delays, interest, loads, profiles, rates
 from gravitate.pipeline.derive.periods import is_one_of, widened
 from gravitate.pipeline.derive.scanning import Summary, last_period, summarised, together
 from gravitate.pipeline.derive.writing import finish, replace, replace_with
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
+from gravitate.pipeline.tables import schemas
 
 TASKS_MAX: Final = 1000
 

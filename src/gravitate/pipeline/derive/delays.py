@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
 from gravitate.pipeline.derive.scanning import Summary, together
+from gravitate.pipeline.tables import schemas
 from gravitate.trace.histogram import bucket_of
 
 

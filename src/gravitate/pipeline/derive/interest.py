@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.filters import FilterShape, Ints, Vectors, Words, shared_events
 from gravitate.pipeline.derive.grouping import codes
 from gravitate.pipeline.derive.scanning import together
 from gravitate.pipeline.derive.writing import Make
+from gravitate.pipeline.tables import schemas
 from gravitate.trace.sampling import event_hashes, publisher_hash
 
 TRAVEL_S_MAX: Final = 120.0

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
 from gravitate.pipeline.derive.scanning import Summary, together
+from gravitate.pipeline.tables import schemas
 
 
 def broker_load(summaries: Any) -> Any:

@@ -25,9 +25,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as F
 
-from gravitate.pipeline import schemas
 from gravitate.pipeline.derive.grouping import Groups, codes, numbers, texts
 from gravitate.pipeline.derive.scanning import Summary, together
+from gravitate.pipeline.tables import schemas
 
 WEIGHT: Final = 0.3
 FORGOTTEN_PERIODS: Final = 100

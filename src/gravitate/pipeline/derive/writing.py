@@ -28,10 +28,10 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 from gravitate.files import write_json
-from gravitate.pipeline import schemas
-from gravitate.pipeline.failures import writing
-from gravitate.pipeline.shared import check_shared
-from gravitate.pipeline.store import Store, load
+from gravitate.pipeline.spark.failures import writing
+from gravitate.pipeline.spark.shared import check_shared
+from gravitate.pipeline.store.store import Store, load
+from gravitate.pipeline.tables import schemas
 
 _NOTE: Final = "moves.json"
 

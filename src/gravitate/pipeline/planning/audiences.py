@@ -24,14 +24,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from gravitate.pipeline.evaluation import flow_groups
+from gravitate.pipeline.evaluate.evaluation import flow_groups
+from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals
 from gravitate.pipeline.planning.prediction import collected, state_rows
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places, positions
-from gravitate.pipeline.totals import STATE_SCHEMA, Totals
-from gravitate.plan.assignment.gains import Candidates, Gains
-from gravitate.plan.crossings import Floats, Ints, Wanted, crossings, flows_at
-from gravitate.plan.flow import Loads, Reached, flow, flows_of
+from gravitate.plan.assignment.search.gains import Candidates, Gains
+from gravitate.plan.flow.crossings import Floats, Ints, Wanted, crossings, flows_at
+from gravitate.plan.flow.flow import Loads, Reached, flow, flows_of
 
 _EVENT: Final = ("publisher", "incarnation", "counter")
 _GAINS: Final = "subscriber int, alone double, joint double"

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from gravitate.errors import InputError
 from gravitate.model.events import Value
-from gravitate.plan.assignment.event_space import Density, EventSpace, Floats, bins_of
+from gravitate.plan.assignment.problem.event_space import Density, EventSpace, Floats, bins_of
 
 _BINS: Final = "axis int, bin long, events long"
 _MISSING: Final = -1

@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 
 from gravitate.config.plan import Plan
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
-from gravitate.pipeline.evaluation import flow_groups
-from gravitate.pipeline.measured import subscribers, subscription_changes
-from gravitate.pipeline.metrics import Evaluation
+from gravitate.pipeline.evaluate.evaluation import flow_groups
+from gravitate.pipeline.evaluate.measured import subscribers, subscription_changes
+from gravitate.pipeline.evaluate.metrics import Evaluation
 from gravitate.pipeline.planning.audiences import RecordedEvents, Served
 from gravitate.pipeline.planning.making import Run
 from gravitate.pipeline.planning.prediction import evaluated
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
 
 EXPECTED: Final = "expected"
 

@@ -29,9 +29,9 @@ from gravitate.model.events import TOPIC
 from gravitate.model.filters import Filter
 from gravitate.model.language import parse
 from gravitate.model.topic_order import TopicOrder, topics_named
-from gravitate.pipeline.measured import held
+from gravitate.pipeline.evaluate.measured import held
 from gravitate.pipeline.planning.recorded import positions
-from gravitate.plan.assignment.event_space import EventSpace
+from gravitate.plan.assignment.problem.event_space import EventSpace
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from gravitate.config import network as network_file
 from gravitate.config.network import Network
 from gravitate.config.plan import Plan, plan_of
-from gravitate.pipeline.measured import evaluate_run
-from gravitate.pipeline.metrics import Evaluation, Terms
+from gravitate.pipeline.evaluate.measured import evaluate_run
+from gravitate.pipeline.evaluate.metrics import Evaluation, Terms
 from gravitate.pipeline.planning.prediction import Frame, predicted
 from gravitate.pipeline.planning.publishers import Mechanism, Overlay, choices, moves_of
 from gravitate.pipeline.planning.recorded import recorded
 from gravitate.pipeline.report.write import complete_store
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
 
 Tell = Callable[[str], None]
 PlanRow = tuple[str, int, str, str, str, float, float, str]

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from gravitate.config.plan import Plan, plan_of
 from gravitate.model.moves import ReassignSubscriber
-from gravitate.pipeline.measured import subscription_changes
-from gravitate.pipeline.metrics import Terms
+from gravitate.pipeline.evaluate.measured import subscription_changes
+from gravitate.pipeline.evaluate.metrics import Terms
 from gravitate.pipeline.planning import listeners as told
 from gravitate.pipeline.planning.audiences import (
     RecordedEvents,
@@ -37,10 +37,10 @@ from gravitate.pipeline.planning.recorded import places
 from gravitate.pipeline.planning.scene import Scene
 from gravitate.pipeline.planning.subscribers import Choice, Posed, moves_of
 from gravitate.pipeline.report.write import complete_store
-from gravitate.pipeline.store import Store
-from gravitate.plan.assignment.event_space import Density, Floats, marks_of
-from gravitate.plan.assignment.gains import Gains, worthwhile
-from gravitate.plan.assignment.problem import Ints
+from gravitate.pipeline.store.store import Store
+from gravitate.plan.assignment.problem.event_space import Density, Floats, marks_of
+from gravitate.plan.assignment.problem.problem import Ints
+from gravitate.plan.assignment.search.gains import Gains, worthwhile
 
 Metrics = dict[str, float | None]
 

@@ -27,12 +27,12 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.config.network import Network
-from gravitate.pipeline.metrics import Carried, Evaluation, Terms, assessed
+from gravitate.pipeline.evaluate.metrics import Carried, Evaluation, Terms, assessed
+from gravitate.pipeline.evaluate.totals import DELAY_MAX, STATE_SCHEMA, Totals
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import Audience, Longs, by_publisher, whole_publishers
-from gravitate.pipeline.schemas import BITS_PER_WORD
-from gravitate.pipeline.totals import DELAY_MAX, STATE_SCHEMA, Totals
-from gravitate.plan.flow import Flows, flow, flows_of
+from gravitate.pipeline.tables.schemas import BITS_PER_WORD
+from gravitate.plan.flow.flow import Flows, flow, flows_of
 
 STATES: Final = ("before", "after")
 

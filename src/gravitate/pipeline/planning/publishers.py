@@ -25,12 +25,17 @@ from gravitate.config.script import ServiceTimes
 from gravitate.errors import InputError
 from gravitate.model.moves import Rationale, RelocatePublisher, moving_cost
 from gravitate.overlay.tree import Neighbours, neighbours, path
-from gravitate.pipeline.metrics import tree_of
+from gravitate.pipeline.evaluate.metrics import tree_of
 from gravitate.pipeline.planning.recorded import Audience, by_publisher, whole_publishers
-from gravitate.plan import placement
-from gravitate.plan.flow import Tree
-from gravitate.plan.grape import GrapeParameters, Metric
-from gravitate.plan.placement import Placements, best_brokers, closest_brokers, profiles_of
+from gravitate.plan.flow.flow import Tree
+from gravitate.plan.placement import placement
+from gravitate.plan.placement.grape import GrapeParameters, Metric
+from gravitate.plan.placement.placement import (
+    Placements,
+    best_brokers,
+    closest_brokers,
+    profiles_of,
+)
 
 MECHANISMS: Final = ("grape", "pop")
 EVIDENCE_MIN: Final = 10

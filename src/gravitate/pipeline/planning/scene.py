@@ -22,9 +22,9 @@ import numpy as np
 from gravitate.config.network import Network
 from gravitate.overlay.embedding import distances, embed
 from gravitate.pipeline.planning.publishers import Overlay
-from gravitate.plan.assignment import problem as problems
-from gravitate.plan.assignment.known_latencies import with_tree_ms
-from gravitate.plan.assignment.problem import Floats, Ints
+from gravitate.plan.assignment.problem import problem as problems
+from gravitate.plan.assignment.problem.known_latencies import with_tree_ms
+from gravitate.plan.assignment.problem.problem import Floats, Ints
 
 
 class Scene(msgspec.Struct, frozen=True, eq=False):

@@ -23,12 +23,11 @@ from gravitate.pipeline.planning.listeners import Listeners
 from gravitate.pipeline.planning.publishers import EVIDENCE_MIN
 from gravitate.pipeline.planning.scene import Scene
 from gravitate.plan.assignment.algorithms import ALGORITHMS, solve_with_yardstick
-from gravitate.plan.assignment.bounds import lower_bound
-from gravitate.plan.assignment.event_space import Density
-from gravitate.plan.assignment.gains import ROUNDS_MAX, Candidates, Gains, Limits
-from gravitate.plan.assignment.greedy import with_grown_filters
-from gravitate.plan.assignment.known_latencies import STAYS_FREE, problem_at
-from gravitate.plan.assignment.problem import (
+from gravitate.plan.assignment.bounds.bounds import lower_bound
+from gravitate.plan.assignment.greedy.greedy import with_grown_filters
+from gravitate.plan.assignment.problem.event_space import Density
+from gravitate.plan.assignment.problem.known_latencies import STAYS_FREE, problem_at
+from gravitate.plan.assignment.problem.problem import (
     Floats,
     Ints,
     Longs,
@@ -36,8 +35,9 @@ from gravitate.plan.assignment.problem import (
     Problem,
     candidate_table,
 )
-from gravitate.plan.assignment.searching import relieved, within_latencies
-from gravitate.plan.assignment.solution import Solution, violations
+from gravitate.plan.assignment.problem.solution import Solution, violations
+from gravitate.plan.assignment.search.gains import ROUNDS_MAX, Candidates, Gains, Limits
+from gravitate.plan.assignment.search.searching import relieved, within_latencies
 
 ALGORITHM: Final = "best"
 """The best that there is."""

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
-from gravitate.pipeline.aggregates import sums
 from gravitate.pipeline.report.figures import (
     Audience,
     PairFigures,
     PublisherFigures,
     TopicFigures,
 )
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
+from gravitate.pipeline.tables.aggregates import sums
 
 TOPICS_MAX: Final = 20
 PUBLISHERS_MAX: Final = 15

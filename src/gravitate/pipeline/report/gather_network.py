@@ -1,9 +1,9 @@
-"""Brokers and links of a run as its report shows them, from what `pipeline.measured` adds up."""
+"""Brokers and links of a run as its report shows them, from what `evaluate.measured` adds up."""
 
 from __future__ import annotations
 
 from gravitate.config.network import Network
-from gravitate.pipeline.measured import FLOWS, BrokerCounts, LinkCounts, Measured
+from gravitate.pipeline.evaluate.measured import FLOWS, BrokerCounts, LinkCounts, Measured
 from gravitate.pipeline.report.figures import BrokerFigures, LinkFigures
 
 

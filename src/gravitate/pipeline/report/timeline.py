@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import functions as F
 
-from gravitate.pipeline.aggregates import sums
 from gravitate.pipeline.report.figures import PeriodFigures
-from gravitate.pipeline.store import Store
+from gravitate.pipeline.store.store import Store
+from gravitate.pipeline.tables.aggregates import sums
 from gravitate.trace import histogram
 
 STRETCHES_MAX: Final = 240

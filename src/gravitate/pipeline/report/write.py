@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from gravitate import __version__
 from gravitate.errors import FileError
 from gravitate.files import write_whole
-from gravitate.pipeline import arrivals
 from gravitate.pipeline.ingest import ingest
 from gravitate.pipeline.report import metrics
 from gravitate.pipeline.report.figures import Report, RunFigures
 from gravitate.pipeline.report.gather import gather
 from gravitate.pipeline.report.page import render
-from gravitate.pipeline.store import PERIOD_S, Store
+from gravitate.pipeline.store import arrivals
+from gravitate.pipeline.store.store import PERIOD_S, Store
 from gravitate.trace import manifest as run_manifest
 from gravitate.trace import reader
 from gravitate.trace.schemas import TABLES

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from gravitate.config.workload_tables import TABLES
 from gravitate.model.seeds import generator as generator
-from gravitate.pipeline.failures import writing
-from gravitate.pipeline.shared import check_shared
+from gravitate.pipeline.spark.failures import writing
+from gravitate.pipeline.spark.shared import check_shared
 
 ROWS_PER_BLOCK = 262_144
 

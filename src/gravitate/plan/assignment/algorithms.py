@@ -15,11 +15,12 @@ from typing import Final
 import msgspec
 
 from gravitate.errors import InputError
-from gravitate.plan.assignment import greedy, slp
-from gravitate.plan.assignment.balance import balance
-from gravitate.plan.assignment.problem import Problem
-from gravitate.plan.assignment.searching import improved
-from gravitate.plan.assignment.solution import Solution, rank
+from gravitate.plan.assignment.greedy import greedy
+from gravitate.plan.assignment.greedy.balance import balance
+from gravitate.plan.assignment.problem.problem import Problem
+from gravitate.plan.assignment.problem.solution import Solution, rank
+from gravitate.plan.assignment.search.searching import improved
+from gravitate.plan.assignment.slp import slp
 
 Algorithm = Callable[[Problem, int], Solution]
 

@@ -35,14 +35,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravitate.errors import InputError
-from gravitate.plan.assignment import repair_kernels, search_kernels
 from gravitate.plan.assignment.algorithms import Algorithm
-from gravitate.plan.assignment.greedy import gr_star
-from gravitate.plan.assignment.problem import Floats, Ints, Longs, Network, Problem, problem_of
-from gravitate.plan.assignment.searching import SearchParameters, shares_of
-from gravitate.plan.assignment.slot_kernels import NOBODY
-from gravitate.plan.assignment.slots import Slots, random_state, slots_of
-from gravitate.plan.assignment.solution import Solution, filters_of, measures, violations
+from gravitate.plan.assignment.greedy.greedy import gr_star
+from gravitate.plan.assignment.problem.problem import (
+    Floats,
+    Ints,
+    Longs,
+    Network,
+    Problem,
+    problem_of,
+)
+from gravitate.plan.assignment.problem.solution import Solution, filters_of, measures, violations
+from gravitate.plan.assignment.search import repair_kernels, search_kernels
+from gravitate.plan.assignment.search.searching import SearchParameters, shares_of
+from gravitate.plan.assignment.search.slot_kernels import NOBODY
+from gravitate.plan.assignment.search.slots import Slots, random_state, slots_of
 
 _STEPS: Final = np.linspace(0.0, 1.0, 11)
 """The bound on load rises from beta to beta_max for arrivals as it does in Gr."""

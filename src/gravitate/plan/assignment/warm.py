@@ -6,8 +6,8 @@ import numpy as np
 
 from gravitate.model.seeds import generator
 from gravitate.plan.assignment.algorithms import solve
-from gravitate.plan.assignment.bounds import lower_bound
-from gravitate.plan.assignment.problem import network_of, problem_of
+from gravitate.plan.assignment.bounds.bounds import lower_bound
+from gravitate.plan.assignment.problem.problem import network_of, problem_of
 
 
 def warm_up() -> None:

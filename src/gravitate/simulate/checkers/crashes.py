@@ -16,7 +16,7 @@ from itertools import pairwise
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.inputs import Input, TimerFired
 from gravitate.broker.links.link import LinkState
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import LinkChange, Observer
 from gravitate.overlay.tree import path
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
@@ -72,8 +72,8 @@ class LossWatcher(Observer, StepWatcher):
                 if peer in core.links and core.links[peer].state is not LinkState.UP:
                     self._excuse(broker, core.links[peer])
 
-    def on_link(self, broker: str, peer: str, state: str, now: float) -> None:
-        if state == "given up" and peer in self._near[broker]:
+    def on_link(self, broker: str, peer: str, change: LinkChange, now: float) -> None:
+        if change is LinkChange.GIVEN_UP and peer in self._near[broker]:
             self._given_up.add(frozenset((broker, peer)))
 
     def is_parted(self, entered_at: str, broker: str) -> bool:

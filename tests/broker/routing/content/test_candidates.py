@@ -13,7 +13,7 @@ from gravitate.model.covering import covers, intersects, is_empty
 from gravitate.model.filters import EVERYTHING, Filter
 from gravitate.model.language import parse, wanted_filter
 from gravitate.model.topics import topic_filter
-from tests.model.strategies import filters
+from tests.support.strategies import filters
 
 
 def filled(members: list[Filter]) -> Candidates:

@@ -1,6 +1,6 @@
 """Which of the subscriptions a neighbour could be told it really is told: the covering rule.
 
-A frontier holds the subscriptions eligible for one neighbour under one anchor. Told are the
+A frontier holds the subscriptions eligible for one neighbour. Told are the
 maximal ones: a subscription is left out when another member covers it; among members that cover
 each other the smallest id is told. This is a function of the live set alone, never of the order
 in which subscriptions came and went, because covering is a partial order: whoever finds a

@@ -9,19 +9,18 @@ Does not know why an entry came or went, nor what a reset is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from gravitate.broker.lives import Life
-from gravitate.broker.messages.frames import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
-from gravitate.broker.routing.content.frontier import Change, Frontier
+from gravitate.broker.messages.frames import Advertise, Subscribe, Unadvertise, Unsubscribe
+from gravitate.broker.routing.content.frontier import Change
 from gravitate.broker.routing.content.table import (
     AdvertisementEntry,
     Neighbour,
     RoutingTable,
     SubscriptionEntry,
 )
+from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.routing.settlement import Request, Settlement
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
@@ -35,16 +34,13 @@ class Propagation:
         broker_id: str,
         table: RoutingTable,
         settlement: Settlement,
-        send: Callable[[str, Control], None],
-        moved: Callable[[Life, str | None], None],
+        ports: RouterPorts,
     ) -> None:
         self._broker_id = broker_id
-        self._moved = moved
-        """Told when what a publisher publishes comes another way, and again when nothing more comes
-        the way it came before."""
+        self._moved = ports.moved
         self._table = table
         self._settlement = settlement
-        self._send = send
+        self._send = ports.send
         self._keys = count()
         self._free_keys: list[int] = []
         self._advertisement_of: dict[tuple[str, int], AdvertisementEntry] = {}
@@ -86,8 +82,7 @@ class Propagation:
         earlier = neighbour.told.get(entry.id, 0)
         token = neighbour.told[entry.id] = self._settlement.token(peer)
         path = (*entry.path, self._broker_id)
-        anchor = self._anchor_told(entry)
-        self._send(peer, Subscribe(entry.id, entry.filter, anchor, path, token))
+        self._send(peer, Subscribe(entry.id, entry.filter, self._broker_id, path, token))
         if earlier:
             self._settlement.replace(peer, earlier, token)
         elif not entry.request.settled:
@@ -96,11 +91,7 @@ class Propagation:
 
     def _enter(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """The subscription becomes eligible for `peer`; tell what covering leaves to tell."""
-        anchor = self._anchor_told(entry)
-        frontier = neighbour.frontiers.get(anchor)
-        if frontier is None:
-            frontier = neighbour.frontiers[anchor] = Frontier()
-        self._apply(peer, neighbour, frontier.add(entry.id, entry.filter), None)
+        self._apply(peer, neighbour, neighbour.frontier.add(entry.id, entry.filter), None)
 
     def _leave(
         self,
@@ -109,11 +100,8 @@ class Propagation:
         entry: SubscriptionEntry,
         request: Request | None,
     ) -> None:
-        anchor = self._anchor_told(entry)
-        frontier = neighbour.frontiers[anchor]
-        self._apply(peer, neighbour, frontier.remove(entry.id, entry.filter), request)
-        if not frontier:
-            del neighbour.frontiers[anchor]
+        change = neighbour.frontier.remove(entry.id, entry.filter)
+        self._apply(peer, neighbour, change, request)
 
     def _apply(
         self,
@@ -139,14 +127,9 @@ class Propagation:
 
     def _await_coverer(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """A covered subscription settles with the one that covers it."""
-        frontier = neighbour.frontiers.get(self._anchor_told(entry))
-        if frontier is not None and entry.filter in frontier:
-            token = neighbour.told[frontier.representative(entry.filter)]
+        if entry.filter in neighbour.frontier:
+            token = neighbour.told[neighbour.frontier.representative(entry.filter)]
             self._settlement.wait(entry.request, peer, token)
-
-    def _anchor_told(self, entry: SubscriptionEntry) -> str:
-        """With `delta = 1` every neighbour addresses this broker itself."""
-        return self._broker_id
 
     # Advertisements ------------------------------------------------------------------------
 

@@ -18,12 +18,11 @@ The router speaks through `send`; it knows neither connections nor clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
     Advertise,
-    Control,
     RoutingMessage,
     Settled,
     Subscribe,
@@ -41,39 +40,29 @@ from gravitate.broker.routing.content.table import (
     RoutingTable,
     SubscriptionEntry,
 )
+from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Request, Settlement
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
 
+Entry = AdvertisementEntry | SubscriptionEntry
 _NOBODY: tuple[str, ...] = ()
 _NOTHING: dict[str, AdvertisementEntry] = {}
 
 
 class ContentRouter:
-    """Destinations are numbers that the broker hands out, `destination_of` those of anchors."""
+    """Destinations are numbers that the broker hands out."""
 
-    def __init__(
-        self,
-        broker_id: str,
-        neighbours: Iterable[str],
-        send: Callable[[str, Control], None],
-        destination_of: Callable[[str], int],
-        departed: Callable[[str], None],
-        moved: Callable[[Life, str | None], None],
-        ended: Callable[[str, int], None],
-    ) -> None:
+    def __init__(self, broker_id: str, neighbours: Collection[str], ports: RouterPorts) -> None:
         peers = sorted(neighbours)
         self._broker_id = broker_id
-        self._send = send
-        self._destination_of = destination_of
-        self._departed = departed
-        self._moved = moved
+        self._ports = ports
         self._settlement = Settlement()
         self._serving = Serving()
-        self.table = RoutingTable(ended)
-        self._propagation = Propagation(broker_id, self.table, self._settlement, send, moved)
-        self._sync = Synchronisation(peers, self._settlement, send)
+        self.table = RoutingTable(ports.ended)
+        self._propagation = Propagation(broker_id, self.table, self._settlement, ports)
+        self._sync = Synchronisation(peers, self._settlement, ports.send)
         for peer in peers:
             self.table.neighbours[peer] = Neighbour()
         self._ending: dict[str, Asker] = {}
@@ -88,7 +77,7 @@ class ContentRouter:
         answers = self._serving.served(batch, came_from, self.table.destinations(batch))
         unsettled = self._unsettled(batch)
         if unsettled:
-            also = {self._destination_of(peer) for peer in unsettled}
+            also = {self._ports.destination_of(peer) for peer in unsettled}
             with_all = {answer: tuple(sorted(also.union(answer))) for answer in set(answers)}
             answers = [with_all[answer] for answer in answers]
         return answers
@@ -203,10 +192,10 @@ class ContentRouter:
         token = message.token
 
         def settled() -> None:
-            self._send(peer, Settled(token))
+            self._ports.send(peer, Settled(token))
 
         def partly(open: Open) -> None:
-            self._send(peer, Settled(token, tuple(sorted(open))))
+            self._ports.send(peer, Settled(token, tuple(sorted(open))))
 
         asker = Asker(peer, settled, partly)
         match message:
@@ -216,7 +205,7 @@ class ContentRouter:
                     message.filter,
                     message.anchor,
                     message.path,
-                    self._destination_of(message.anchor),
+                    self._ports.destination_of(message.anchor),
                     asker,
                 )
             case Unsubscribe():
@@ -291,11 +280,7 @@ class ContentRouter:
         self._remove_from(peer, [entry for entry in entries if entry.stale])
         self._sync.ended(peer, what)
 
-    def _remove_from(
-        self,
-        peer: str,
-        entries: Iterable[AdvertisementEntry | SubscriptionEntry],
-    ) -> None:
+    def _remove_from(self, peer: str, entries: Iterable[Entry]) -> None:
         """Remove those of `entries` that came from `peer`."""
         for entry in [entry for entry in entries if entry.last_hop == peer]:
             if isinstance(entry, AdvertisementEntry):
@@ -375,7 +360,7 @@ class ContentRouter:
             return
         elif former.filter != entry.filter:
             if former.last_hop != entry.last_hop:
-                self._moved(entry.life, former.last_hop)
+                self._ports.moved(entry.life, former.last_hop)
             self._propagation.remove_advertisement(former)
             self._propagation.add_advertisement(entry)
         elif former.last_hop == entry.last_hop:
@@ -384,7 +369,7 @@ class ContentRouter:
             entry = former
         else:
             if former.last_hop is LOCAL:
-                self._departed(former.id)
+                self._ports.departed(former.id)
             self._propagation.move_advertisement(former, entry.last_hop, entry.attachment)
             entry = former
         self._settlement.seal(entry.request, asker)

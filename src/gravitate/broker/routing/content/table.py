@@ -5,8 +5,8 @@ Plain state with the invariants between its parts; `content` holds the protocol 
 Invariants, for every neighbour N and with `last_hop(s) != N`:
 - `neighbour.eligible` are the filters that intersect some advertisement whose last hop is N, or
   which N trails, each with one such advertisement as its *witness*;
-- the frontiers of N hold exactly the subscriptions with an eligible filter;
-- `neighbour.told` are exactly the ids that its frontiers tell.
+- the frontier of N holds exactly the subscriptions with an eligible filter;
+- `neighbour.told` are exactly the ids that its frontier tells.
 
 A witness is enough: while it is advertised nothing else need be looked at, and when it ends another
 is sought. Which filters may be concerned is asked of an index (`candidates`), never scanned.
@@ -111,7 +111,7 @@ class Neighbour:
     """What one neighbour has said and has been told."""
 
     __slots__ = (
-        "_candidates", "_witnesses", "advertised", "eligible", "frontiers", "told",
+        "_candidates", "_witnesses", "advertised", "eligible", "frontier", "told",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -124,8 +124,7 @@ class Neighbour:
         """Subscribed filters with their witnesses."""
         self._witnesses: dict[Filter, dict[Filter, None]] = {}
         """Witnesses with the filters they stand for."""
-        self.frontiers: dict[str, Frontier] = {}
-        """By the anchor the neighbour is told."""
+        self.frontier = Frontier()
         self.told: dict[str, int] = {}
         """Subscription ids it was told, with the token they were sent under."""
 
@@ -177,11 +176,11 @@ class RoutingTable:
     """The entries, and the matcher over them. `ended` is told of every life of a
     publisher whose last advertisement has ended."""
 
-    def __init__(self, ended: Callable[[str, int], None]) -> None:
+    def __init__(self, ended: Callable[[Life], None]) -> None:
         self._ended = ended
         self.advertisements: dict[str, AdvertisementEntry] = {}
         """By id; changed by `enter` and `leave` alone."""
-        self.by_publisher: dict[tuple[str, int], dict[str, AdvertisementEntry]] = {}
+        self.by_publisher: dict[Life, dict[str, AdvertisementEntry]] = {}
         """The same by publisher and incarnation."""
         self.subscriptions: dict[str, SubscriptionEntry] = {}
         """By id; changed by `add` and `remove` alone."""
@@ -192,7 +191,7 @@ class RoutingTable:
         self.settling: dict[Filter, dict[str, SubscriptionEntry]] = {}
         """Those of them that have not settled."""
         self.neighbours: dict[str, Neighbour] = {}
-        self.unsettled: dict[tuple[str, int], Counter[str]] = {}
+        self.unsettled: dict[Life, Counter[str]] = {}
         """Per publisher: neighbours on which an advertisement of its has not settled."""
         self.matcher = Matcher()
         self._by_topic: dict[str | bytes, tuple[int, ...]] | None = None
@@ -288,7 +287,7 @@ class RoutingTable:
         del self.by_publisher[publisher][entry.id]
         if not self.by_publisher[publisher]:
             del self.by_publisher[publisher]
-            self._ended(*publisher)
+            self._ended(publisher)
 
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
         """`peer` was sent the advertisement under `token` (again)."""

@@ -1,0 +1,362 @@
+"""Connections to peers: made, greeted, resumed or reset, watched, lost, given up.
+
+Every connection begins with `Hello` in both directions:
+
+    DOWN --opened--> GREETING --hello--> UP
+      ^------------------closed------------'
+
+When both sides remember each other's incarnation they *resume*: the tail is sent again from
+where the other side is. Otherwise the link is *reset*: numbers start at 1, control messages are
+dropped because everything is said anew, publications stay, behind what is said anew.
+
+Owns resumption, heartbeat, refusals. Does not know what is sent (`table`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
+from gravitate.broker.links.link import Link, LinkState, Role
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.messages.frames import (
+    PROTOCOL_VERSION,
+    UNKNOWN_BROKER,
+    WRONG_BROKER,
+    WRONG_NETWORK,
+    WRONG_VERSION,
+    Acknowledge,
+    Data,
+    Draining,
+    Frame,
+    Hello,
+    Ping,
+    Pong,
+    Publications,
+    Refusal,
+)
+from gravitate.broker.observers import LinkChange
+from gravitate.broker.options import BrokerOptions
+from gravitate.errors import PeerError
+
+SILENT_BEATS: Final = 2.5
+"""A peer that nothing comes from for so many heartbeats is cut."""
+LOOK_AGAIN_S: Final = 0.2
+"""But not before it has been looked at once more: who was paused itself has not read yet."""
+ABSENT_AFTER_S: Final = 0.5
+"""A link that is down for longer is not waited for by those who need not."""
+EARLY_S: Final = 0.001
+"""What a driver's timers may be early."""
+COMPLAIN_EVERY_S: Final = 60.0
+
+
+class PeeringPorts(NamedTuple):
+    changed: Callable[[str, LinkChange], None]
+    """Told what becomes of a link; of a reset before anything is sent anew."""
+    collect: Callable[[], None]
+    """Brings in what is under way to links in this call, before a reset divides old and new."""
+    keep: Callable[[str, Publications], Publications]
+    """Makes publications fit for a neighbour that has forgotten everything."""
+
+
+class Peering:
+    """The connections of all links."""
+
+    def __init__(
+        self,
+        broker_id: str,
+        incarnation: int,
+        links: LinkTable,
+        options: BrokerOptions,
+        emit: Callable[[Effect], None],
+        ports: PeeringPorts,
+    ) -> None:
+        self._broker_id = broker_id
+        self._incarnation = incarnation
+        self._links = links
+        self._options = options
+        self._emit = emit
+        self._ports = ports
+        self._resets = 0
+        """Of all links so far."""
+        self.refused_again = 0
+        """How often a peer has refused what it had refused before."""
+
+    def add(self, peer: str, role: Role, now: float) -> None:
+        """Use the link to `peer` for `role` too; one that does not exist is made."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.roles.add(role)
+        else:
+            self._begin(self._links.add(peer, role), now)
+
+    def release(self, peer: str, role: Role) -> None:
+        """The link is no longer used for `role`; one without a role ends."""
+        link = self._links[peer]
+        link.roles.discard(role)
+        if link.roles:
+            return
+        self._ports.collect()
+        if link.state is not LinkState.DOWN:
+            self._emit(CloseLink(peer, link.connection, "no longer needed"))
+            self._down(link, None)
+        self._links.remove(link)
+
+    def start(self, now: float) -> None:
+        for link in self._links:
+            self._begin(link, now)
+
+    def _begin(self, link: Link, now: float) -> None:
+        if link.dials:
+            self._emit(OpenLink(link.peer))
+        self._expect(link, now)
+
+    # Inputs --------------------------------------------------------------------------------
+
+    def opened(self, peer: str, connection: int, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None:
+            reason = (
+                f"{peer} is no neighbour of {self._broker_id}, and no tether with it is expected"
+            )
+            self._emit(Send(peer, connection, Refusal(UNKNOWN_BROKER, reason)))
+            self._emit(CloseLink(peer, connection, reason))
+            return
+        if link.state is not LinkState.DOWN:
+            self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))
+            self._down(link, now)
+        link.state = LinkState.GREETING
+        link.connection = connection
+        link.heard_at = link.pinged_at = now
+        link.is_doubted = False
+        self._emit(Send(peer, connection, self._hello(link)))
+        self._beat(link, now)
+
+    def closed(self, peer: str, connection: int, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None or (connection and connection != link.connection):
+            return
+        if link.state is not LinkState.DOWN:
+            self._down(link, now)
+        self._retry(link, now)
+
+    def heard(self, peer: str, connection: int, now: float) -> None:
+        """The peer is there, though it takes long over what it says."""
+        link = self._links.get(peer)
+        if link is not None and connection == link.connection:
+            link.heard_at = now
+
+    def received(self, peer: str, connection: int, frame: Frame, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None or connection != link.connection or link.state is LinkState.DOWN:
+            return
+        link.heard_at = now
+        try:
+            self._take(link, frame, now)
+        except PeerError as error:
+            self._emit(Send(peer, connection, Refusal(error.name, error.reason)))
+            self._close(link, str(error), now)
+
+    def _take(self, link: Link, frame: Frame, now: float) -> None:
+        match frame:
+            case Data() if link.state is LinkState.UP:
+                self._links.take(link, frame)
+            case Acknowledge() if link.state is LinkState.UP:
+                self._links.acknowledge(link, frame.acknowledged, frame.retained)
+            case Hello() if link.state is LinkState.GREETING:
+                self._check(link, frame)
+                self._meet(link, frame)
+            case Ping():
+                self._emit(Send(link.peer, link.connection, Pong(frame.sent_at)))
+            case Pong():
+                sample = now - frame.sent_at
+                link.rtt_s = 0.875 * link.rtt_s + 0.125 * sample if link.rtt_s else sample
+            case Draining():
+                link.peer_draining = True
+                if link.untaken and self._links.takes_from(link):
+                    # What was not taken before that was known is sent again on a new connection.
+                    self._close(link, "both sides stop", now)
+            case Refusal():
+                self._refused(link, frame, now)
+                self._close(link, f"refused by {link.peer}: {frame.name}: {frame.reason}", now)
+            case _:
+                raise PeerError("unexpected-frame", type(frame).__name__)
+
+    def timer(self, what: str, peer: str, now: float) -> None:
+        link = self._links.get(peer)
+        if link is None:
+            return
+        match what:
+            case "acknowledge":
+                link.acknowledge_timer = False
+                if link.unacknowledged and link.state is LinkState.UP:
+                    self._links.say_received(link)
+            case "retry":
+                if link.state is LinkState.DOWN and link.dials:
+                    self._emit(OpenLink(peer))
+            case "beat":
+                self._heartbeat(link, now)
+            # These timers were set anew at every loss, so the link has not been up since.
+            case "absent":
+                if link.state is not LinkState.UP:
+                    link.is_absent = True
+                    self._ports.changed(peer, LinkChange.ABSENT)
+            case "grace":
+                if link.state is LinkState.GREETING:
+                    # It has said what it counts by, so that does not change now.
+                    self._emit(SetTimer(f"link:grace:{peer}", now + LOOK_AGAIN_S))
+                elif link.state is LinkState.DOWN:
+                    self._give_up(link)
+
+    # Connection ----------------------------------------------------------------------------
+
+    def _hello(self, link: Link) -> Hello:
+        received, series = link.has_received()
+        return Hello(
+            self._options.network,
+            self._broker_id,
+            self._incarnation,
+            link.peer_incarnation,
+            received,
+            retained=link.retains(),
+            series=link.series,
+            received_series=series,
+            anew=link.starts_anew,
+        )
+
+    def _check(self, link: Link, hello: Hello) -> None:
+        """Whether the two may be linked."""
+        network = self._options.network
+        if hello.version != PROTOCOL_VERSION:
+            reason = f"version {hello.version}; {PROTOCOL_VERSION} is spoken here"
+            raise PeerError(WRONG_VERSION, reason)
+        if hello.network != network:
+            raise PeerError(WRONG_NETWORK, f"network {hello.network!r}; this is {network!r}")
+        if hello.broker != link.peer:
+            reason = f"broker {hello.broker!r} on the link of {link.peer!r}"
+            raise PeerError(WRONG_BROKER, reason)
+
+    def _meet(self, link: Link, hello: Hello) -> None:
+        """Two brokers that may be linked begin to talk."""
+        link.state = LinkState.UP
+        link.has_been_up = True
+        knows = hello.remembers == self._incarnation and hello.received_series == link.series
+        _, series = link.has_received()
+        is_known = (hello.incarnation, hello.series) == (link.peer_incarnation, series)
+        resumes = knows and is_known and not (hello.anew or link.starts_anew)
+        if knows:
+            # One that starts anew has what it has received: it is not sent again.
+            self._links.acknowledge(link, hello.received, hello.retained if resumes else 0)
+        link.attempts = 0
+        link.given_up = link.starts_anew = link.is_absent = False
+        link.peer_draining = link.untaken = False
+        if resumes:
+            link.sent = hello.received
+            self._ports.changed(link.peer, LinkChange.RESUMED)
+        else:
+            self._reset(link, hello)
+        if self._links.draining:
+            self._emit(Send(link.peer, link.connection, Draining()))
+        self._links.touched[link.peer] = link
+
+    def _reset(self, link: Link, hello: Hello) -> None:
+        self._ports.collect()
+        kept = [message for message in link.tail if type(message) is Publications]
+        is_same = hello.incarnation == link.peer_incarnation
+        link.received_before = link.has_received() if is_same else None
+        link.has_forgotten = bool(link.peer_incarnation) and not is_same
+        link.peer_incarnation = hello.incarnation
+        link.received, link.received_series = 0, hello.series + 1
+        link.series += 1
+        link.sent = link.unacknowledged = 0
+        self._resets += 1
+        link.reset_number = self._resets
+        link.retain_nothing()
+        self._links.empty(link)
+        self._ports.changed(link.peer, LinkChange.RESET)
+        for message in kept:
+            fit = self._ports.keep(link.peer, message)
+            if fit.batches and link.peer in self._links:
+                self._links.send(link.peer, fit)
+
+    def _down(self, link: Link, now: float | None) -> None:
+        """The connection is gone; one that comes back is expected from `now` on."""
+        if link.state is LinkState.UP and now is not None:
+            self._expect(link, now)
+        link.state = LinkState.DOWN
+        link.connection = 0
+        self._links.forget_overflow(link)
+        self._ports.changed(link.peer, LinkChange.DOWN)
+
+    def _expect(self, link: Link, now: float) -> None:
+        """A link that is not up for a while is absent, after long it is given up."""
+        self._emit(SetTimer(f"link:absent:{link.peer}", now + ABSENT_AFTER_S))
+        if self._options.link_grace_s:
+            at = now + self._options.link_grace_s
+            self._emit(SetTimer(f"link:grace:{link.peer}", at))
+
+    def _retry(self, link: Link, now: float) -> None:
+        if not link.dials:
+            return
+        options = self._options
+        delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
+        link.attempts += 1
+        self._emit(SetTimer(f"link:retry:{link.peer}", now + delay))
+
+    def _give_up(self, link: Link) -> None:
+        link.given_up = link.starts_anew = True
+        # What the peer has had in the numbering so far is known here no longer.
+        link.series += 1
+        link.retain_nothing()
+        self._links.empty(link)
+        self._ports.changed(link.peer, LinkChange.GIVEN_UP)
+
+    def _refused(self, link: Link, refusal: Refusal, now: float) -> None:
+        """The peer does not take something. If it is the same as before, it never will."""
+        if link.state is not LinkState.UP or not len(link.tail):
+            return
+        first = (link.series, link.tail.acknowledged + 1)
+        if link.refused_first != first:
+            link.refused_first = first
+            return
+        self.refused_again += 1
+        if link.complained_at is None or now >= link.complained_at + COMPLAIN_EVERY_S:
+            link.complained_at = now
+            text = (
+                f"{link.peer} refuses message {first[1]} again ({refusal.name}: {refusal.reason}); "
+                f"{link.queued.events} events wait behind it"
+            )
+            self._emit(Warn(link.peer, text, is_error=True))
+
+    def _close(self, link: Link, reason: str, now: float) -> None:
+        self._emit(CloseLink(link.peer, link.connection, reason))
+        self.closed(link.peer, link.connection, now)
+
+    # Heartbeat -----------------------------------------------------------------------------
+
+    def _beat(self, link: Link, now: float) -> None:
+        """Look at the link again when a ping is due, or when it has been silent for too long."""
+        every_s = self._options.heartbeat_s
+        if every_s:
+            at = min(link.pinged_at + every_s, link.heard_at + SILENT_BEATS * every_s)
+            self._emit(SetTimer(f"link:beat:{link.peer}", max(at, now)))
+
+    def _heartbeat(self, link: Link, now: float) -> None:
+        if link.state is LinkState.DOWN:
+            return
+        every_s = self._options.heartbeat_s
+        silent_s = now - link.heard_at
+        if silent_s >= SILENT_BEATS * every_s - EARLY_S:
+            if link.is_doubted:
+                self._close(link, f"silent for {silent_s:.1f} s", now)
+                return
+            link.is_doubted = True
+            self._emit(SetTimer(f"link:beat:{link.peer}", now + LOOK_AGAIN_S))
+            return
+        link.is_doubted = False
+        if now >= link.pinged_at + every_s - EARLY_S:
+            link.pinged_at = now
+            if link.state is LinkState.UP:
+                self._emit(Send(link.peer, link.connection, Ping(now)))
+        self._beat(link, now)

@@ -1,0 +1,1 @@
+"""How good a solution can be: a proven bound, and the optimum of small problems."""

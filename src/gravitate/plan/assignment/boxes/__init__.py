@@ -1,0 +1,1 @@
+"""Boxes and unions of them: volumes, groups, candidate rectangles, filters that grow."""

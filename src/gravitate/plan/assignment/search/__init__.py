@@ -1,0 +1,1 @@
+"""A solution made better: smaller filters, blocks of subscribers moved, moves worth making."""

@@ -1,0 +1,1 @@
+"""The flow model: what events do to a tree of brokers."""
