@@ -118,5 +118,5 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         ):
             yield f"{here} serves {subscriber.id}, which {subscriber.origin} has elsewhere"
     for session in broker.clients.sessions.values():
-        if session.holding:
+        if session.outbound.holding:
             yield f"{here} holds what is for {session.id}"
