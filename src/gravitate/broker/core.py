@@ -21,7 +21,6 @@ from gravitate.broker.interface.effects import (
     STOPPING,
     CloseSession,
     Effect,
-    SetTimer,
     Stopped,
     Warn,
 )
@@ -48,6 +47,7 @@ from gravitate.broker.interface.inputs import (
     StopRequested,
     TimerFired,
 )
+from gravitate.broker.interface.timers import RecentOver, StopLate
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.host import MoveWatcher
 from gravitate.broker.mechanisms.mechanism import Mechanism
@@ -55,6 +55,7 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.upkeep import Upkeep
+from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Neighbourhood, Topology
 
 
@@ -73,8 +74,8 @@ class Broker:
         options: BrokerOptions = DEFAULTS,
         mechanisms: Sequence[Mechanism] = (),
         observers: Sequence[Observer] = (),
-        routing: str = "content",
-        forwarding: str = "S0",
+        routing: Routing = CONTENT,
+        forwarding: Forwarding = S0,
         others: Collection[str] | None = None,
         tree: Topology | None = None,
         detached: Failed | None = None,
@@ -103,6 +104,7 @@ class Broker:
                 keep=lambda peer, message: self._upkeep.keep(peer, message),
                 received=lambda peer, message: self._upkeep.on_received(peer, message),
                 taken=lambda peer, message: self._upkeep.on_taken(peer, message),
+                synchronised=lambda peer: self._incoming.on_synchronised(peer),
             ),
         )
         self._incoming = Incoming(parts)
@@ -137,15 +139,17 @@ class Broker:
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
-            self._context.emit(SetTimer("recent", now + RECENT_S_MAX))
+            self._context.set_timer(RecentOver(), now + RECENT_S_MAX)
         self._parts.posts.attach()
         return self._end()
 
     def handle(self, inputs: Sequence[Input], now: float) -> list[Effect]:
-        """Take a batch of inputs, in order; what is to be done about them."""
+        """Take a batch of inputs, in order; what is to be done about them.
+
+        Time never goes back, and is never before that of a timer."""
         assert not self.stopped, f"{self.broker_id} has stopped"
         context, handlers = self._context, self._handlers
-        context.now = now
+        context.now = max(context.now, now)
         context.step += 1
         context.effects = []
         for input in inputs:
@@ -159,7 +163,7 @@ class Broker:
             FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
             ClientPublished: clients.published,
             ClientAcknowledged: lambda i: clients.acknowledged(i.session, i.sequence),
-            TimerFired: lambda i: self._upkeep.on_timer(i.key),
+            TimerFired: self._upkeep.on_timer,
             ClientCongested: lambda i: clients.congested(i.session, i.congested),
             ClientConnected: self._connected,
             ClientDisconnected: lambda i: clients.disconnected(i.session),
@@ -232,7 +236,7 @@ class Broker:
             self.publishers.abandon(publisher)
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
-            self._context.emit(SetTimer("stop", at))
+            self._context.set_timer(StopLate(), at)
 
     def _may_drain(self) -> bool:
         return (

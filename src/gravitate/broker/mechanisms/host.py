@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import MechanismTimer
 from gravitate.broker.links.seek import Found
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
@@ -68,8 +68,8 @@ class Posts:
         if receiver is not None:
             receiver.on_message(peer, bytes(message.body), self._context.now)
 
-    def timer(self, name: str, key: str) -> None:
-        self._mechanisms[name].on_timer(key, self._context.now)
+    def on_timer(self, timer: MechanismTimer) -> None:
+        self._mechanisms[timer.mechanism].on_timer(timer.key, self._context.now)
 
     def propose(self, move: Move) -> None:
         """A move that brings no path begins when the way is known."""
@@ -112,7 +112,7 @@ class Posts:
             )
 
     def set_timer(self, mechanism: Mechanism, key: str, at: float) -> None:
-        self._context.emit(SetTimer(f"mechanism:{mechanism.name}:{key}", at))
+        self._context.set_timer(MechanismTimer(mechanism.name, key), at)
 
     def neighbours(self) -> list[str]:
         return self._links.neighbours()

@@ -35,8 +35,9 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, SetTimer
+from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect
 from gravitate.broker.interface.inputs import ClientConnected, Continues
+from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import (
     GuestAnswer,
     GuestCut,
@@ -353,11 +354,8 @@ class Reassignments:
             return
         state, session = reassignment.state, reassignment.session
         if self._context.now < reassignment.since + PATIENCE_S[state]:
-            # In any other state the timer was a little early: the target has no cut yet, and would
-            # take this for one.
-            if state is State.LEAVING:
-                path = reassignment.move.path
-                self._paths.pass_on(path[1], GuestCut(move, path, ()))
+            path = reassignment.move.path
+            self._paths.pass_on(path[1], GuestCut(move, path, ()))
             self._wait(reassignment)
             return
         reason = f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s"
@@ -401,7 +399,7 @@ class Reassignments:
         at = reassignment.since + PATIENCE_S[reassignment.state]
         if reassignment.state is State.LEAVING:
             at = min(at, self._context.now + ASK_AGAIN_S)
-        self._context.emit(SetTimer(f"move:{reassignment.move.id}", at))
+        self._context.set_timer(MoveLate(reassignment.move.id), at)
 
     def _end(self, reassignment: _Reassignment, outcome: MoveOutcome, reason: str) -> None:
         move = reassignment.move

@@ -33,7 +33,8 @@ from functools import partial
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import Redirect, SetTimer
+from gravitate.broker.interface.effects import Redirect
+from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
@@ -247,7 +248,7 @@ class Relocations:
     def _enter(self, relocation: _Relocation, state: State) -> None:
         relocation.state = state
         at = self._context.now + PATIENCE_S[state]
-        self._context.emit(SetTimer(f"move:{relocation.move.id}", at))
+        self._context.set_timer(MoveLate(relocation.move.id), at)
         self._entered(relocation.move, state.value)
 
     def _end(self, relocation: _Relocation, outcome: MoveOutcome, reason: str) -> None:

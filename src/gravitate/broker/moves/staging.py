@@ -39,7 +39,7 @@ import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import StageOver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.guests import (
@@ -406,7 +406,7 @@ class Guests:
 
     def _set_lease(self, request: TakeGuest) -> None:
         at = self._context.now + request.lease_s
-        self._context.emit(SetTimer(f"guest:lease:{request.move}", at))
+        self._context.set_timer(StageOver(request.move), at)
 
     # Who does not --------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 
 from gravitate.broker.interface.inputs import ClientPublished
+from gravitate.broker.interface.timers import HoldOver, TetheredHoldOver
 from gravitate.broker.links.link import Mark
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
@@ -32,7 +33,7 @@ name, about."""
 
 
 class Inbound:
-    """One publisher. `hold_timer` is the key of the timer that ends the wait of `held`."""
+    """One publisher. `hold_timer` ends the wait of `held`."""
 
     origin: str | None = None
     """The broker that its client is connected to; None: this one, without a tether."""
@@ -44,7 +45,7 @@ class Inbound:
         attachment: int,
         options: BrokerOptions,
         outlet: PublisherOutlet,
-        hold_timer: str,
+        hold_timer: HoldOver | TetheredHoldOver,
         at: PublishesAt,
     ) -> None:
         self.id = id

@@ -37,11 +37,11 @@ from gravitate.broker.interface.effects import (
     UNHEARD,
     AdvertisementSettled,
     Attached,
-    SetTimer,
 )
+from gravitate.broker.interface.timers import PublisherLate
 from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
-    Advertise,
     FromTether,
     Message,
     Publications,
@@ -62,7 +62,7 @@ from gravitate.broker.moves.tether.publisher import Command, State, Tether, onwa
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.inbound import Inbound
-from gravitate.broker.sessions.publishers import Publishers, advertisement_id
+from gravitate.broker.sessions.publishers import Publishers
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -263,7 +263,7 @@ class Tethers:
 
     def _set_arrive_timer(self, tether: Tether) -> None:
         at = self._context.now + ARRIVE_S_MAX
-        self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
+        self._context.set_timer(PublisherLate(tether.number), at)
 
     def _say_attach(self, tether: Tether, way: tuple[str, ...] = (), lost: str = "") -> None:
         about = (*tether.key, tether.attachment)
@@ -371,12 +371,11 @@ class Tethers:
                 session.advertisements.clear()
                 self._close_session(session.id, TAKEN_OVER)
 
-    def heard(self, message: Advertise) -> None:
+    def heard(self, life: Life, key: str) -> None:
         """An advertisement has come over the tree."""
-        tether = self._by_publisher.get((message.publisher, message.incarnation))
+        tether = self._by_publisher.get(life)
         if tether is not None:
-            prefix = advertisement_id(*tether.key, "")
-            tether.heard.add(message.advertisement.removeprefix(prefix))
+            tether.heard.add(key)
 
     def advertisements_ended(self) -> None:
         """Some advertisements have ended; they may be what a tether waits for."""
@@ -384,8 +383,8 @@ class Tethers:
             self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: Tether) -> None:
-        known = self._router.advertised_by(*tether.key)
-        if tether.has_heard() and all(entry.last_hop is None for entry in known):
+        known = self._router.known_of(tether.key)
+        if tether.has_heard() and all(one.is_here for one in known.values()):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self._go_home(tether, tether.broker)
@@ -418,11 +417,11 @@ class Tethers:
             elif tether.broker == peer and tether.state is not State.WITHDRAWN:
                 self._go_home(tether, peer)
 
-    def late(self, number: str) -> None:
+    def late(self, number: int) -> None:
         """A publisher should have been attached by now."""
         here = self._context.broker_id
         for tether in list(self._by_publisher.values()):
-            if str(tether.number) != number:
+            if tether.number != number:
                 continue
             if tether.state is State.ATTACHING and tether.broker != here:
                 self._go_back(tether)

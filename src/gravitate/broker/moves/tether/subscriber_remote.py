@@ -30,10 +30,10 @@ from gravitate.broker.interface.effects import (
     Attached,
     CloseSession,
     Redirect,
-    SetTimer,
     SubscriptionSettled,
     ToClient,
 )
+from gravitate.broker.interface.timers import VisitOver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.messages.guests import (
@@ -522,12 +522,12 @@ class TetheredSubscribers:
         """It ends unless somebody comes for it, or recalls it, in time."""
         subscriber.leased = True
         at = self._context.now + for_s
-        self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
+        self._context.set_timer(VisitOver(subscriber.serial), at)
 
-    def expired(self, serial: str) -> None:
+    def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
         for subscriber in list(self._by_key.values()):
-            if str(subscriber.serial) == serial and subscriber.leased:
+            if subscriber.serial == serial and subscriber.leased:
                 self._ports.on_closed(subscriber)
                 self.guests.left(subscriber)
                 self.end(subscriber)
