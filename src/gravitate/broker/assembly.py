@@ -48,8 +48,8 @@ from gravitate.broker.routing.registry import ROUTERS
 from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
-from gravitate.broker.sessions.session import Publisher
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
@@ -167,6 +167,7 @@ class Parts:
                 on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
                 on_taken_over=self._taken_over,
                 on_left=self._left,
+                on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda publisher: self.tethered.ended(publisher),
                 take=lambda input: self.clients.published(input),
             ),
@@ -229,9 +230,7 @@ class Parts:
             self.dispatch,
             self.publishers,
             self.tethers,
-            self.subscriber_tethers,
             ClientPorts(
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
                 on_ended=lambda session: self.subscribers.session_ended(session),
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 continued=lambda input: self.reassignments.continued(input),
@@ -324,7 +323,7 @@ class Parts:
     def _is_link_needed(self, peer: str) -> bool:
         return (
             peer in self.tethers.peers()
-            or peer in self.tethered.origins()
+            or self.tethered.is_origin(peer)
             or self.subscribers.needs_link(peer)
         )
 
@@ -340,10 +339,11 @@ class Parts:
         marks = (one.mark(batch, self.context.now) for one in self.mechanisms)
         return next(filter(None, marks), 0)
 
-    def _publishers_of(self, life: Life) -> list[Publisher]:
+    def _publishers_of(self, life: Life) -> list[Inbound]:
         """Those of a life that are here: the client's session, and what is attached for it."""
         session = self.clients.sessions.get(life[0])
-        connected = [session] if session is not None and session.life == life else []
+        here = session is not None and session.inbound.life == life
+        connected = [session.inbound] if session is not None and here else []
         return [*connected, *self.tethered.of(life)]
 
     def _update_reading(self, life: Life) -> None:
@@ -354,10 +354,10 @@ class Parts:
         if not self._publishers_of(life):
             self.congestion.left(life)
 
-    def _left(self, publisher: Publisher) -> None:
+    def _left(self, publisher: Inbound) -> None:
         if isinstance(publisher, Tethered):
             self.tether_links.review(publisher.origin)
 
-    def _taken_over(self, publisher: Publisher) -> None:
+    def _taken_over(self, publisher: Inbound) -> None:
         self.clients.taken_over(publisher)
         self.tethered.taken_over(publisher)

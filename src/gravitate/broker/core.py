@@ -53,7 +53,7 @@ from gravitate.broker.mechanisms.host import MoveWatcher
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.upkeep import Upkeep
 from gravitate.overlay.topology import Neighbourhood, Topology
 
@@ -198,7 +198,7 @@ class Broker:
             self.router.synchronise()
         while dispatch.overloaded:
             session = dispatch.overloaded.popitem()[0]
-            assert isinstance(session, Session)
+            assert isinstance(session, Outbound)
             self.subscribers.close_overloaded(session)
         self.subscribers.tethers.flush()
         if parts.chores.waiting:
@@ -230,8 +230,8 @@ class Broker:
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
         self.subscribers.tethered.stop()
-        for publisher in list(self.publishers.departing):
-            self.publishers.abandon(publisher)
+        for publisher in self.publishers.departing:
+            self.publishers.abandon(publisher.id)
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
             self._context.set_timer(StopLate(), at)

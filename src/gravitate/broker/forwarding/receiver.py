@@ -1,4 +1,4 @@
-"""To whom a batch is delivered: what forwarding knows of sessions."""
+"""To whom a batch is delivered: what forwarding knows of subscribers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from gravitate.model.events import Batch
 
 
 class Receiver(Protocol):
-    """A session, for which duplicates are left out and which may keep what comes."""
+    """One subscriber, for whom duplicates are left out and which may keep what comes."""
 
     id: str
     congested: bool
     """Its client takes nothing at the moment."""
     indirect: bool
     """What is for the client does not go to it at once."""
-    holding: bool
+
+    @property
+    def holding(self) -> bool:
+        """Whether it keeps what is for its client."""
 
     def saw(self, publisher: Life, first: int, last: int) -> bool:
         """Whether all of that is new, which is noted."""
@@ -39,4 +42,4 @@ class Subscription(Protocol):
     no_local: bool
 
     @property
-    def session(self) -> Receiver: ...
+    def receiver(self) -> Receiver: ...

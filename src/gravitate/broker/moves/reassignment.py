@@ -48,7 +48,9 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import LocalOutbound
+from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.moves import Move, MoveOutcome, ReassignSubscriber
 
@@ -99,7 +101,7 @@ class _Reassignment:
 
     __slots__ = ("move", "paused", "session", "since", "state", "taken")
 
-    def __init__(self, move: ReassignSubscriber, session: Session) -> None:
+    def __init__(self, move: ReassignSubscriber, session: Outbound) -> None:
         self.move = move
         self.session = session
         self.state = State.ASKED
@@ -151,19 +153,24 @@ class Reassignments:
             self._ended(move, MoveOutcome.REFUSED, objection)
             return
         assert session is not None
-        if not isinstance(session, TetheredSubscriber) and session.stays_as_subscriber():
+        if self._stays(session):
+            assert isinstance(session, LocalOutbound)
             session = self._tethers.make(session)
         origin = session.origin if isinstance(session, TetheredSubscriber) else ""
         reassignment = self._by_subscriber[move.subscriber] = _Reassignment(move, session)
         self._paths.ask(move, LEASE_S, origin, partial(self._granted, reassignment))
         self._enter(reassignment, State.ASKED)
 
-    def served(self, id: str) -> Session | None:
+    def served(self, id: str) -> Outbound | None:
         """The session that serves a subscriber, if that is here."""
         session = self._clients.sessions.get(id)
-        if session is not None and session.subscriber_tether is None:
-            return session
+        if session is not None and session.outbound.place is None:
+            return session.outbound
         return self._tethered.find(id)
+
+    def _stays(self, session: Outbound) -> bool:
+        """Whether the client of a session here cannot be sent elsewhere."""
+        return session.origin is None and self._clients.sessions[session.id].stays_as_subscriber()
 
     def under_way(self) -> list[ReassignSubscriber]:
         return [reassignment.move for reassignment in self._by_subscriber.values()]
@@ -173,7 +180,7 @@ class Reassignments:
         moving = self._by_subscriber.get(subscriber)
         return moving is not None and not isinstance(moving.session, TetheredSubscriber)
 
-    def _objection(self, move: ReassignSubscriber, session: Session | None) -> str:
+    def _objection(self, move: ReassignSubscriber, session: Outbound | None) -> str:
         """Why the move cannot begin; empty when it can."""
         here, id = self._context.broker_id, repr(move.subscriber)
         if session is None:
@@ -196,7 +203,7 @@ class Reassignments:
             return
         self._enter(reassignment, State.PREPARING)
         move, session = reassignment.move, reassignment.session
-        session.remembers_all = True
+        session.enter(Owed.PREPARING)
         origin, number, version = "", 0, 0
         if isinstance(session, TetheredSubscriber):
             (origin, number), version = session.key, session.version
@@ -230,7 +237,7 @@ class Reassignments:
         self._enter(reassignment, State.CUTTING)
         move, session = reassignment.move, reassignment.session
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, session.seen()))
-        session.hold()
+        session.enter(Owed.CUTTING)
         session.say(Redirect(session.id, move.target))
 
     def paused(self, id: str) -> bool:
@@ -238,10 +245,10 @@ class Reassignments:
         session = self._clients.sessions.get(id)
         if session is None or not self.is_moving(id):
             return False
-        self.on_paused(session)
+        self.on_paused(session.outbound)
         return True
 
-    def on_paused(self, session: Session) -> None:
+    def on_paused(self, session: Outbound) -> None:
         reassignment = self._of(session)
         if reassignment is None or reassignment.state is not State.CUTTING:
             session.say(Redirect(session.id, self._context.broker_id))
@@ -249,7 +256,7 @@ class Reassignments:
             reassignment.paused = True
             self.on_drained(session)
 
-    def on_drained(self, session: Session) -> None:
+    def on_drained(self, session: Outbound) -> None:
         """Send the subscriber away once nothing is under way to it, or from it."""
         reassignment = self._of(session)
         if (
@@ -261,9 +268,10 @@ class Reassignments:
         move = reassignment.move
         if isinstance(session, TetheredSubscriber):
             self._enter(reassignment, State.LEAVING)
+            session.enter(Owed.DETACHED)
             session.move, session.path = move.id, move.path
             session.say(CloseSession(session.id, MOVED, move.target))
-        elif session.stays_as_subscriber():
+        elif self._stays(session):
             self._roll_back(reassignment, f"{session.id!r} published meanwhile")
         else:
             self._enter(reassignment, State.LEAVING)
@@ -271,14 +279,14 @@ class Reassignments:
 
     # The client comes back, or does not ------------------------------------------------------
 
-    def continued(self, input: ClientConnected) -> Session | None:
+    def continued(self, input: ClientConnected) -> Outbound | None:
         """The session that a client goes on with which connects here."""
         parked = self._come_for(input)
         if input.continues is Continues.MOVED:
             return self._tethered.guests.claim(input.session, input.incarnation)
         return parked
 
-    def _come_for(self, input: ClientConnected) -> Session | None:
+    def _come_for(self, input: ClientConnected) -> Outbound | None:
         """The session that was kept for a client, if it comes back to it; else that ends."""
         reassignment = self._by_subscriber.get(input.session)
         if (
@@ -294,19 +302,19 @@ class Reassignments:
         self._leave(session)
         return None
 
-    def on_arrived(self, session: Session) -> None:
+    def on_arrived(self, session: Outbound) -> None:
         """The client of a session that holds has received nothing elsewhere."""
         self._subscriptions.confirm(session)
         if not self._tethered.guests.arrived(session):
             self._dispatch.release(session)
 
-    def on_back(self, session: Session) -> None:
+    def on_back(self, session: Outbound) -> None:
         """A tethered subscriber is here again."""
         reassignment = self._of(session)
         if reassignment is not None:
             self._end(reassignment, MoveOutcome.ROLLED_BACK, f"{session.id!r} came back")
 
-    def _leave(self, session: Session) -> None:
+    def _leave(self, session: Outbound) -> None:
         """The subscriber is served elsewhere, or is gone."""
         if isinstance(session, TetheredSubscriber):
             self._tethered.end(session)
@@ -315,19 +323,19 @@ class Reassignments:
 
     # What goes wrong -----------------------------------------------------------------------
 
-    def on_changed(self, session: Session) -> None:
+    def on_changed(self, session: Outbound) -> None:
         reassignment = self._of(session)
         if reassignment is not None and reassignment.state is not State.LEAVING:
             self._roll_back(reassignment, f"{session.id!r} subscribed to something else meanwhile")
 
-    def closed(self, session: Session) -> None:
+    def closed(self, session: Outbound) -> None:
         """The subscriber is gone, or cannot be reached."""
         reassignment = self._of(session)
         if reassignment is not None:
             outcome = UNDONE[reassignment.state]
             self._end(reassignment, outcome, f"{session.id!r} has disconnected")
 
-    def overloaded(self, session: Session) -> None:
+    def overloaded(self, session: Outbound) -> None:
         """Too much was kept for a client that was sent elsewhere."""
         reassignment = self._of(session)
         if reassignment is not None and reassignment.state is State.LEAVING:
@@ -376,9 +384,9 @@ class Reassignments:
         """The subscriber stays, and is served as if nothing had been."""
         state, session = reassignment.state, reassignment.session
         self._end(reassignment, UNDONE[state], reason)
-        session.remembers_all = False
-        if state is State.CUTTING:
+        if session.state is not Owed.CONNECTED:
             self._dispatch.release(session)
+        if state is State.CUTTING:
             session.say(Redirect(session.id, self._context.broker_id))
 
     def _enter(self, reassignment: _Reassignment, state: State) -> None:
@@ -401,7 +409,7 @@ class Reassignments:
         self._paths.end(move)
         self._ended(move, outcome, reason)
 
-    def _of(self, session: Session) -> _Reassignment | None:
+    def _of(self, session: Outbound) -> _Reassignment | None:
         """The move of the subscriber that a session serves."""
         reassignment = self._by_subscriber.get(session.id)
         return reassignment if reassignment and reassignment.session is session else None

@@ -39,8 +39,9 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.sessions.clients import Clients
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
-from gravitate.broker.sessions.session import Publisher, Session
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
 
 
@@ -73,7 +74,7 @@ class _Relocation:
 
     __slots__ = ("move", "paused", "publisher", "state")
 
-    def __init__(self, move: RelocatePublisher, publisher: Publisher) -> None:
+    def __init__(self, move: RelocatePublisher, publisher: Inbound) -> None:
         self.move = move
         self.publisher = publisher
         self.state = State.ASKED
@@ -119,7 +120,7 @@ class Relocations:
             return
         publisher = self._attached(move.publisher)
         assert publisher is not None
-        if isinstance(publisher, Session) and publisher.stays():
+        if publisher.origin is None and self._clients.sessions[publisher.id].stays():
             publisher = self._tethers.make(publisher)
         relocation = self._by_publisher[move.publisher] = _Relocation(move, publisher)
         origin = publisher.origin if isinstance(publisher, Tethered) else ""
@@ -133,13 +134,13 @@ class Relocations:
     def is_moving(self, publisher: str) -> bool:
         """Whether the client of a session here is about to be sent elsewhere."""
         moving = self._by_publisher.get(publisher)
-        return moving is not None and isinstance(moving.publisher, Session)
+        return moving is not None and moving.publisher.origin is None
 
-    def _attached(self, id: str) -> Publisher | None:
+    def _attached(self, id: str) -> Inbound | None:
         """The publisher, if it is attached to this broker."""
         session = self._clients.sessions.get(id)
-        if session is not None and session.tether is None:
-            return session
+        if session is not None and session.inbound.place is None:
+            return session.inbound
         return self._tethered.find(id)
 
     def _objection(self, move: RelocatePublisher) -> str:
@@ -150,7 +151,7 @@ class Relocations:
             return f"{id} is not attached to {self._context.broker_id}"
         if move.publisher in self._by_publisher:
             return f"{id} is on the move already"
-        if publisher.arriving is not None:
+        if publisher.state is Publishing.ARRIVING:
             return f"{id} is still arriving"
         if not publisher.at_rest():
             return f"what {id} published or advertised is not settled yet"
@@ -162,9 +163,9 @@ class Relocations:
         """The client publishes nothing more here."""
         session = self._clients.sessions.get(id)
         if session is not None:
-            self.on_paused(session)
+            self.on_paused(session.inbound)
 
-    def on_paused(self, publisher: Publisher) -> None:
+    def on_paused(self, publisher: Inbound) -> None:
         relocation = self._by_publisher.get(publisher.id)
         if (
             relocation is None
@@ -176,7 +177,7 @@ class Relocations:
             relocation.paused = True
             self.on_at_rest(publisher)
 
-    def on_at_rest(self, publisher: Publisher) -> None:
+    def on_at_rest(self, publisher: Inbound) -> None:
         relocation = self._by_publisher.get(publisher.id)
         if (
             relocation is None
@@ -190,15 +191,15 @@ class Relocations:
         if isinstance(publisher, Tethered):
             self._enter(relocation, State.LEAVING)
             self._tethered.depart(publisher, relocation.move.path)
-        elif isinstance(publisher, Session) and publisher.subscribes():
+        elif self._clients.sessions[publisher.id].subscribes():
             reason = f"{publisher.id!r} subscribed meanwhile"
             self._end(relocation, MoveOutcome.ROLLED_BACK, reason)
             self._say_stay(publisher)
-        elif isinstance(publisher, Session):
+        else:
             self._enter(relocation, State.LEAVING)
             self._clients.depart(publisher, target)
 
-    def _say_stay(self, publisher: Publisher) -> None:
+    def _say_stay(self, publisher: Inbound) -> None:
         publisher.say(Redirect(publisher.id, self._context.broker_id))
 
     def expired(self, move: str) -> None:
@@ -213,7 +214,7 @@ class Relocations:
         elif state is State.LEAVING:
             self._publishers.abandon(publisher.id)
 
-    def on_closed(self, publisher: Publisher) -> None:
+    def on_closed(self, publisher: Inbound) -> None:
         relocation = self._by_publisher.get(publisher.id)
         if (
             relocation is not None

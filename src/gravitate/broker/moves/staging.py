@@ -51,7 +51,9 @@ from gravitate.broker.messages.guests import (
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.routing.settlement import NOWHERE, Open
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import NOBODY, LocalOutbound
+from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
@@ -70,7 +72,9 @@ class Guest:
         "partly", "parts", "ready", "request", "served_version", "session", "since", "subscribed",
     )  # fmt: skip
 
-    def __init__(self, request: TakeGuest, session: Session, is_recall: bool, since: float) -> None:
+    def __init__(
+        self, request: TakeGuest, session: Outbound, is_recall: bool, since: float
+    ) -> None:
         self.since = since
         self.is_recall = is_recall
         """Nobody leads it here: the old place is to be told whom it is about."""
@@ -130,7 +134,7 @@ class Guests:
         paths: MovePaths,
         links: LinkTable,
         salvage: Salvage,
-        make_tethered: Callable[[TakeGuest], Session],
+        make_tethered: Callable[[TakeGuest], Outbound],
         ports: GuestPorts,
     ) -> None:
         self._ports = ports
@@ -142,7 +146,7 @@ class Guests:
         self._salvage = salvage
         self._make_tethered = make_tethered
         self._by_move: dict[str, Guest] = {}
-        self._by_session: dict[Session, Guest] = {}
+        self._by_session: dict[Outbound, Guest] = {}
         self._arrived: set[str] = set()
         """Moves by which guests have come that are served by now, until their leases are over."""
         self._series = count(1)
@@ -233,18 +237,12 @@ class Guests:
 
     def _make(self, request: TakeGuest, is_recall: bool) -> Guest:
         if request.origin:
-            session = self._make_tethered(request)
+            session: Outbound = self._make_tethered(request)
         else:
-            session = Session(
-                request.subscriber,
-                request.incarnation,
-                0,
-                False,
-                self._context.options,
-                self._dispatch.hand_over,
-                lambda effect: None,
-                self._context.lives,
-            )
+            about = (request.subscriber, request.incarnation, 0)
+            options, lives = self._context.options, self._context.lives
+            served = (NOBODY, self._subscriptions, Owed.STAGED)
+            session = LocalOutbound(*about, options, lives, *served)
         return Guest(request, session, is_recall, self._context.now)
 
     def _take(self, guest: Guest) -> None:
@@ -252,8 +250,6 @@ class Guests:
         if self.stopping:
             self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
             return
-        session.hold()
-        session.observed = False
         session.series = f"g{next(self._series)}."
         self._by_move[request.move] = self._by_session[session] = guest
         if request.lease_s:
@@ -263,13 +259,13 @@ class Guests:
         guest.subscribed = True
         self.on_settled(session)
 
-    def on_partly_settled(self, session: Session, name: str) -> None:
+    def on_partly_settled(self, session: Outbound, name: str) -> None:
         guest = self._by_session.get(session)
         if guest is not None:
             guest.partly.add(name)
             self.on_settled(session)
 
-    def on_settled(self, session: Session) -> None:
+    def on_settled(self, session: Outbound) -> None:
         guest = self._by_session.get(session)
         if guest is None or not guest.subscribed:
             return
@@ -352,7 +348,7 @@ class Guests:
 
     # Who comes -----------------------------------------------------------------------------
 
-    def claim(self, subscriber: str, incarnation: int) -> Session | None:
+    def claim(self, subscriber: str, incarnation: int) -> Outbound | None:
         """The session that was handed over for a client, which connects here."""
         for guest in reversed(self._by_move.values()):
             request = guest.request
@@ -364,7 +360,7 @@ class Guests:
                 return guest.session
         return None
 
-    def claim_tethered(self, origin: str, number: int, move: str) -> Session | None:
+    def claim_tethered(self, origin: str, number: int, move: str) -> Outbound | None:
         """The session that was handed over for a client of another broker's."""
         guest = self._by_move.get(move)
         if guest is None or (guest.request.origin, guest.request.number) != (origin, number):
@@ -377,12 +373,12 @@ class Guests:
         guest.claimed = True
         return True
 
-    def arrived(self, session: Session) -> bool:
+    def arrived(self, session: Outbound) -> bool:
         """Whether a session was a guest's; it is served here from now on."""
         guest = self._by_session.get(session)
         if guest is None:
             return False
-        if session.missing:
+        if session.state is Owed.PARTLY:
             return True
         state = "served" if guest.request.origin else "opened"
         self._subscriptions.arrived(session, state, guest.request.path[0], guest.since)
@@ -420,7 +416,7 @@ class Guests:
         if guest is not None and not guest.claimed and not guest.is_recall:
             self._drop(guest)
 
-    def left(self, session: Session) -> bool:
+    def left(self, session: Outbound) -> bool:
         """Whether a session was a guest's; who had come for it is gone, or it is too far behind."""
         guest = self._by_session.get(session)
         if guest is not None:
@@ -466,8 +462,9 @@ class Guests:
 
     def _drop(self, guest: Guest) -> None:
         self._forget(guest)
+        guest.session.end()
         guest.session.discard()
-        self._subscriptions.end_all(guest.session)
+        self._subscriptions.close(guest.session)
 
     def _forget(self, guest: Guest) -> None:
         del self._by_move[guest.request.move]

@@ -26,7 +26,7 @@ from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.errors import PeerError
 
 
@@ -71,7 +71,7 @@ class SubscriberMoves:
     # What happens here ---------------------------------------------------------------------
 
     def needs_link(self, peer: str) -> bool:
-        return peer in self.tethers.peers() or peer in self.tethered.origins()
+        return peer in self.tethers.peers() or self.tethered.is_origin(peer)
 
     def link_up(self, peer: str) -> None:
         self.tethers.link_up(peer)
@@ -93,14 +93,14 @@ class SubscriberMoves:
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
 
-    def close_overloaded(self, session: Session) -> None:
+    def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""
         self._dispatch.events_overflowed += session.owed_events()
         if not self._clients.close_overloaded(session):
             self.reassignments.overloaded(session)
             self.tethered.overloaded(session)
 
-    def session_ended(self, session: Session) -> None:
+    def session_ended(self, session: Outbound) -> None:
         self.reassignments.closed(session)
         self.guests.left(session)
 

@@ -7,7 +7,7 @@ ahead. One that was sent away is *departing*: it has ended here, its advertiseme
 they have been taken along, or nobody has come for them in time.
 
 Does not know whether a publisher is the client of a session or is tethered to this broker: what
-the client is to be told goes to `Publisher.say`.
+the client is to be told goes to its outlet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from gravitate.broker.lives import Life
 from gravitate.broker.routing.router import Router
 from gravitate.broker.routing.settlement import Open
 from gravitate.broker.sessions.chores import Chores
-from gravitate.broker.sessions.session import Publisher
+from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -51,13 +53,15 @@ class PublisherPorts(NamedTuple):
     """Told of every publisher that was here."""
     on_departure: Callable[[str, bool], None]
     """Told of a departing publisher that it is gone (True) or back (False)."""
-    on_at_rest: Callable[[Publisher], None]
-    """Told when a publisher comes to rest, see `Publisher.at_rest`."""
-    on_taken_over: Callable[[Publisher], None]
+    on_at_rest: Callable[[Inbound], None]
+    """Told when a publisher comes to rest, see `Inbound.at_rest`."""
+    on_taken_over: Callable[[Inbound], None]
     """Told of a live publisher that it is attached elsewhere now."""
-    on_left: Callable[[Publisher], None]
+    on_left: Callable[[Inbound], None]
     """Told of a publisher that has ended here, or is no longer expected back."""
-    on_ended: Callable[[Publisher], None]
+    on_closed: Callable[[Inbound], None]
+    """Told of publishers that end with their session."""
+    on_ended: Callable[[Inbound], None]
     """Told when all that a publisher no longer advertises has ended everywhere."""
     take: Callable[[ClientPublished], None]
     """Looks at what a client has sent."""
@@ -79,15 +83,15 @@ class Publishers:
         self._dispatch = dispatch
         self._handovers = handovers
         self._chores = chores
-        self.departing: dict[str, Publisher] = {}
-        """Publishers on their way to another broker, by their ids."""
-        self._owners: dict[str, Publisher] = {}
+        self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
+        """Publishers on their way to another broker."""
+        self._owners: dict[str, Inbound] = {}
         """Whose the local advertisements are."""
 
     # Coming and going ----------------------------------------------------------------------
 
     def bring_along(
-        self, publisher: Publisher, advertisements: Mapping[str, Filter] | None = None
+        self, publisher: Inbound, advertisements: Mapping[str, Filter] | None = None
     ) -> None:
         """Attach the publisher here, with whatever it has advertised wherever it was, or with
         the advertisements given, by key, which it had elsewhere."""
@@ -109,7 +113,7 @@ class Publishers:
             for key in brought
         )
         if moving:
-            publisher.arriving = deque()
+            publisher.enter(Publishing.ARRIVING)
             publisher.unsettled_advertisements.update(brought)
             publisher.unanswered_advertisements.update(brought)
         for key, filter in brought.items():
@@ -117,38 +121,43 @@ class Publishers:
         if not moving:
             publisher.say(Attached(publisher.id))
 
-    def _arrived(self, publisher: Publisher) -> None:
+    def _arrived(self, publisher: Inbound) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
-        sent, publisher.arriving = publisher.arriving, None
-        if sent is not None:
+        if publisher.state is Publishing.ARRIVING:
+            publisher.enter(Publishing.HERE)
             publisher.say(Attached(publisher.id))
+            sent, publisher.arriving = publisher.arriving, deque()
             for input in sent:
                 publisher.unpublished.take(input.bodies)
                 self.ports.take(input)
             self.update_reading(publisher)
 
-    def came_back(self, id: str, incarnation: int) -> list[Publisher]:
+    def came_back(self, id: str, incarnation: int) -> list[Inbound]:
         """A publisher attaches itself here; if it had been sent away, what it was then."""
         former = self.departing.get(id)
         if former is None or former.incarnation != incarnation:
             return []
-        del self.departing[id]
+        self.departing.remove(former)
+        former.enter(Publishing.GONE)
         self.ports.on_left(former)
         self.ports.on_departure(id, False)
         return [former]
 
-    def depart(self, publisher: Publisher) -> None:
+    def depart(self, publisher: Inbound) -> None:
         """The publisher has ended here; its advertisements wait to be taken along."""
-        assert not publisher.live, f"{publisher.id} goes on here"
+        assert publisher.state is Publishing.DEPARTING, f"{publisher.id} goes on here"
         if publisher.advertisements:
-            self.departing[publisher.id] = publisher
+            self.departing.put(publisher)
         else:
+            publisher.enter(Publishing.GONE)
             self.ports.on_departure(publisher.id, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
-        publisher = self.departing.pop(id, None)
+        publisher = self.departing.get(id)
         if publisher is not None:
+            self.departing.remove(publisher)
+            publisher.enter(Publishing.ENDING)
             self.ports.on_left(publisher)
             self.unadvertise_all(publisher)
 
@@ -161,19 +170,28 @@ class Publishers:
         key = advertisement.removeprefix(self._id(publisher, ""))
         publisher.advertisements.take(key)
         self._expect_no_answer(publisher, key)
-        publisher.departed = True
+        if publisher.live:
+            publisher.enter(Publishing.TAKEN)
         if publisher.advertisements:
             return
-        if self.departing.get(publisher.id) is publisher:
-            del self.departing[publisher.id]
+        if self.departing.remove(publisher):
+            publisher.enter(Publishing.GONE)
             self.ports.on_left(publisher)
             self.ports.on_departure(publisher.id, True)
         elif publisher.live:
             self.ports.on_taken_over(publisher)
 
+    def close(self, publisher: Inbound) -> None:
+        """Its client is gone."""
+        self.unadvertise_all(publisher)
+        self.ports.on_closed(publisher)
+
+    def place(self, publisher: Inbound) -> None:
+        """Nobody stands for it."""
+
     # Advertisements ------------------------------------------------------------------------
 
-    def advertise(self, publisher: Publisher, key: str, filter: Filter) -> None:
+    def advertise(self, publisher: Inbound, key: str, filter: Filter) -> None:
         """Advertise under `key`, whatever that meant before."""
         former = publisher.advertisements.get(key)
         if former is not None and former != filter:
@@ -212,23 +230,23 @@ class Publishers:
             id, publisher.id, publisher.incarnation, filter, settled, partly, publisher.attachment
         )
 
-    def _answered(self, publisher: Publisher, key: str) -> None:
+    def _answered(self, publisher: Inbound, key: str) -> None:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss
         nothing: what is published follows the links on which it has not settled."""
         publisher.unanswered_advertisements.discard(key)
         if publisher.unanswered_advertisements:
             return
-        if publisher.arriving is None:
+        if publisher.state is not Publishing.ARRIVING:
             self.release(publisher)
         elif publisher.may_arrive():
             self._arrived(publisher)
 
-    def withdraw(self, publisher: Publisher, key: str) -> None:
+    def withdraw(self, publisher: Inbound, key: str) -> None:
         """End an advertisement; what waits was published under it and goes before it ends."""
         self.release(publisher)
         self._unadvertise(publisher, key)
 
-    def _unadvertise(self, publisher: Publisher, key: str) -> None:
+    def _unadvertise(self, publisher: Inbound, key: str) -> None:
         if publisher.advertisements.take(key) is not None:
             self._expect_no_answer(publisher, key)
             publisher.advertisement_ended()
@@ -238,20 +256,22 @@ class Publishers:
                 publisher.unsettled_ends += 1
                 self._router.unadvertise(id, partial(self._ended, publisher))
 
-    def _expect_no_answer(self, publisher: Publisher, key: str) -> None:
+    def _expect_no_answer(self, publisher: Inbound, key: str) -> None:
         publisher.unsettled_advertisements.discard(key)
         publisher.unanswered_advertisements.discard(key)
         publisher.open.pop(key, None)
 
-    def _ended(self, publisher: Publisher) -> None:
+    def _ended(self, publisher: Inbound) -> None:
         publisher.unsettled_ends -= 1
         self._check_withdrawn(publisher)
 
-    def _check_withdrawn(self, publisher: Publisher) -> None:
+    def _check_withdrawn(self, publisher: Inbound) -> None:
         if publisher.is_withdrawn():
+            if publisher.state is Publishing.ENDING:
+                publisher.enter(Publishing.GONE)
             self.ports.on_ended(publisher)
 
-    def unadvertise_all(self, publisher: Publisher) -> None:
+    def unadvertise_all(self, publisher: Inbound) -> None:
         """What it advertised ends, one after the other; others may take it over before that."""
         keys = list(publisher.advertisements)
         self._chores.add(
@@ -261,17 +281,17 @@ class Publishers:
             )
         )
 
-    def own(self, publisher: Publisher) -> None:
+    def own(self, publisher: Inbound) -> None:
         """The publisher has its advertisements from one that was here before it."""
         for key in publisher.advertisements:
             self._owners[self._id(publisher, key)] = publisher
 
-    def _id(self, publisher: Publisher, key: str) -> str:
+    def _id(self, publisher: Inbound, key: str) -> str:
         return advertisement_id(publisher.id, publisher.incarnation, key)
 
     # Publications --------------------------------------------------------------------------
 
-    def publish(self, publisher: Publisher, batch: Batch) -> None:
+    def publish(self, publisher: Inbound, batch: Batch) -> None:
         """Route a batch, after what it has to wait for."""
         context = self._context
         if context.observers:
@@ -293,7 +313,7 @@ class Publishers:
         publisher.unpublished.add(batch.bodies)
         self.update_reading(publisher)
 
-    def release(self, publisher: Publisher) -> None:
+    def release(self, publisher: Inbound) -> None:
         """What waits goes out; it follows the links on which its advertisement has not settled."""
         while publisher.held:
             batch = publisher.held.popleft()
@@ -301,15 +321,19 @@ class Publishers:
             self._route(publisher, batch)
         self.update_reading(publisher)
 
-    def _route(self, publisher: Publisher, batch: Batch) -> None:
+    def _route(self, publisher: Inbound, batch: Batch) -> None:
         if publisher.marks:
             self._handovers.route(batch, publisher.marks.popleft())
         else:
             self._dispatch.route(batch, None)
 
-    def update_reading(self, publisher: Publisher) -> None:
+    def must_wait(self, publisher: Inbound) -> bool:
+        """Whether its client is not to be read from for now."""
+        return self.ports.is_congested(publisher.life) or publisher.is_full()
+
+    def update_reading(self, publisher: Inbound) -> None:
         """Hold the client, or let it go on, if that has changed."""
-        hold = publisher.must_wait(self.ports.is_congested(publisher.life))
+        hold = publisher.at.must_wait(publisher)
         if hold != publisher.reading_held:
             publisher.reading_held = hold
             publisher.say(HoldReading(publisher.id, hold))

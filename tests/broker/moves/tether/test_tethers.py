@@ -568,7 +568,8 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
 
 def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: Scene) -> None:
     wired = moved.wired
-    wired.brokers["a"].tethers.withdraw(wired.brokers["a"].clients.sessions["pub"], "topic:t")
+    inbound = wired.brokers["a"].clients.sessions["pub"].inbound
+    wired.brokers["a"].tethers.withdraw(inbound, "topic:t")
     wired.tell("a")
     assert moved.toward() == {}
     wired.lose("b", "c")

@@ -10,10 +10,9 @@ exist for tethers, are not known here: `tell` takes what the other end is to be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,15 +50,47 @@ from gravitate.broker.messages.frames import (
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.advertisements import Advertisements
+from gravitate.broker.sessions.elsewhere import PublishesAt
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
-from gravitate.broker.sessions.session import Publisher
+from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
 
 Key = tuple[str, str, int]
 """The broker of the client's session, the publisher, its incarnation."""
 
 
-class Tethered(Publisher):
+class _ToOrigin:
+    """Tells the broker of a client what the client would be told, as a publisher `about` which it
+    is."""
+
+    def __init__(
+        self, tell: Callable[[str, ToTether], None], origin: str, about: tuple[str, int, int]
+    ) -> None:
+        self._tell = tell
+        self._origin = origin
+        self._about = about
+        self.path: tuple[str, ...] = ()
+        """Along which it was sent elsewhere."""
+
+    def say(self, effect: ToPublisher, /) -> None:
+        about = self._about
+        match effect:
+            case Attached():
+                message: ToTether = TetherAttached(*about)
+            case AdvertisementSettled():
+                message = TetherSettled(*about, effect.name)
+            case HoldReading():
+                message = TetherHold(*about, effect.hold)
+            case Redirect():
+                message = TetherRedirect(*about, effect.target)
+            case CloseSession():
+                message = TetherClosed(*about, effect.reason, effect.target, self.path)
+        self._tell(self._origin, message)
+
+
+class Tethered(Inbound):
     """One publisher whose client is connected to broker `origin`."""
 
     def __init__(
@@ -69,31 +100,26 @@ class Tethered(Publisher):
         incarnation: int,
         attachment: int,
         options: BrokerOptions,
-        say: Callable[[Tethered, ToPublisher], None],
+        tell: Callable[[str, ToTether], None],
         number: int,
+        at: PublishesAt,
     ) -> None:
-        super().__init__(
-            id, incarnation, attachment, options, partial(say, self), TetheredHoldOver(number)
-        )
-        self.origin = origin
+        about = (id, incarnation, attachment)
+        self.outlet = _ToOrigin(tell, origin, about)
+        super().__init__(*about, options, self.outlet, TetheredHoldOver(number), at)
+        self.origin: str = origin
         self.number = number
-        self.path: tuple[str, ...] = ()
-        """Along which it was sent elsewhere."""
-        self.follows = True
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """The broker of its session advertises for it."""
         return []
 
 
-_NOBODY: Final[Mapping[Key, Tethered]] = {}
-
-
 class TetheredPublisherPorts(NamedTuple):
     """Who is told of publishers that are attached here for others."""
 
     on_paused: Callable[[Tethered], None]
-    on_closed: Callable[[Publisher], None]
+    on_closed: Callable[[Inbound], None]
     """Told of publishers that end, but for departing ones."""
 
 
@@ -115,31 +141,30 @@ class TetheredPublishers:
         self._publishers = publishers
         self._links = links
         self._tell = tell
-        self._by_key: dict[Key, Tethered] = {}
-        self._by_id: dict[str, dict[Key, Tethered]] = {}
+        self._attached: Store[Key, Tethered] = Store(_key)
         self._by_number: dict[int, Tethered] = {}
-        self._leaving: set[Publisher] = set()
+        self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.number)
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
         self._numbers = count(1)
         self._stopping = False
 
     def __iter__(self) -> Iterator[Tethered]:
-        return iter(self._by_key.values())
+        return iter(self._attached)
 
     def find(self, publisher: str) -> Tethered | None:
         """The latest life of a publisher that is attached here."""
-        lives = self._by_id.get(publisher, _NOBODY).values()
+        lives = self._attached.of_client(publisher)
         return max(lives, key=lambda one: (one.incarnation, one.attachment), default=None)
 
     def of(self, life: Life) -> list[Tethered]:
         """Those that are attached here of one life of a publisher."""
-        return [one for one in self._by_id.get(life[0], _NOBODY).values() if one.life == life]
+        return [one for one in self._attached.of_client(life[0]) if one.life == life]
 
-    def origins(self) -> set[str]:
-        """Brokers whose clients are attached here, or were and may come back."""
-        those = (*self._by_key.values(), *self._publishers.departing.values(), *self._leaving)
-        return {one.origin for one in those if isinstance(one, Tethered)}
+    def is_origin(self, broker: str) -> bool:
+        """Whether clients of a broker are attached here, or were and may come back."""
+        stores = (self._attached, self._publishers.departing, self._leaving)
+        return any(broker in store.origins() for store in stores)
 
     # What the other end says ---------------------------------------------------------------
 
@@ -147,8 +172,8 @@ class TetheredPublishers:
         if isinstance(message, TetherAttach):
             self._attach(origin, message)
             return
-        publisher = self._by_key.get((origin, message.publisher, message.incarnation))
-        if publisher is None or publisher.departed:
+        publisher = self._attached.get((origin, message.publisher, message.incarnation))
+        if publisher is None or publisher.state is Publishing.TAKEN:
             return  # it has gone elsewhere meanwhile, and says all of this again there
         match message:
             case TetherAdvertise():
@@ -159,13 +184,13 @@ class TetheredPublishers:
                 if message.attachment == publisher.attachment:
                     self._ports.on_paused(publisher)
             case TetherDetach():
-                self._leaving.add(publisher)
+                self._leaving.put(publisher)
                 self._end(publisher)
 
     def publish(self, origin: str, batch: Batch) -> None:
         """A batch that was handed over is published here."""
-        publisher = self._by_key.get((origin, batch.publisher, batch.incarnation))
-        if publisher is not None and not publisher.departed:
+        publisher = self._attached.get((origin, batch.publisher, batch.incarnation))
+        if publisher is not None and publisher.state is not Publishing.TAKEN:
             mark = self._links.mark()
             if mark is not None and mark.peer == origin:
                 self._links.retain(mark)
@@ -179,10 +204,10 @@ class TetheredPublishers:
         if self._stopping and origin != self._context.broker_id:
             publisher.say(CloseSession(id, STOPPING))
             return
-        former: list[Publisher] = []
+        former: list[Inbound] = []
         for one in self.of((id, incarnation)):
             former.append(one)
-            self._remove(one)
+            self._remove(one, Publishing.ENDING)
             if one.origin != origin:
                 one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
@@ -192,10 +217,10 @@ class TetheredPublishers:
         for ended in former:
             self._publishers.unadvertise_all(ended)
 
-    def adopt(self, session: Publisher) -> Tethered:
+    def adopt(self, session: Inbound) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
-        assert session.arriving is None
+        assert session.state is Publishing.HERE
         here = self._context.broker_id
         publisher = self._make(here, session.id, session.incarnation, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
@@ -204,40 +229,37 @@ class TetheredPublishers:
         return publisher
 
     def _make(self, origin: str, id: str, incarnation: int, attachment: int) -> Tethered:
-        options = self._context.options
-        number = next(self._numbers)
-        return Tethered(origin, id, incarnation, attachment, options, self._say, number)
+        about = (origin, id, incarnation, attachment, self._context.options)
+        return Tethered(*about, self._tell, next(self._numbers), self._publishers)
 
     # What becomes of them ------------------------------------------------------------------
 
     def depart(self, publisher: Tethered, path: tuple[str, ...]) -> None:
         """Send a publisher along a path; its advertisements wait to be taken along."""
-        self._remove(publisher)
+        self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
-        publisher.path = path
+        publisher.outlet.path = path
         publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
 
-    def taken_over(self, publisher: Publisher) -> None:
+    def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
-            self._remove(publisher)
+            self._remove(publisher, Publishing.GONE)
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
             self._ports.on_closed(publisher)
 
-    def ended(self, publisher: Publisher) -> None:
+    def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
-        if publisher in self._leaving:
-            self._leaving.discard(publisher)
+        if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
             publisher.say(CloseSession(publisher.id, ENDED))
             self._publishers.ports.on_left(publisher)
 
     def lost(self, origin: str) -> None:
         """The broker at the other end has forgotten its tethers, or is gone."""
-        self._leaving = {
-            one for one in self._leaving if isinstance(one, Tethered) and one.origin != origin
-        }
-        for publisher in [one for one in self._by_key.values() if one.origin == origin]:
+        for leaving in self._leaving.of_origin(origin):
+            self._leaving.remove(leaving)
+        for publisher in self._attached.of_origin(origin):
             self._end(publisher)
 
     def take_no_more(self) -> None:
@@ -247,7 +269,7 @@ class TetheredPublishers:
     def stop(self) -> None:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
         after this, for it would be acknowledged and not be published."""
-        for publisher in list(self._by_key.values()):
+        for publisher in self._attached:
             if publisher.origin != self._context.broker_id:
                 reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
                 self._end(publisher)
@@ -260,43 +282,22 @@ class TetheredPublishers:
             self._publishers.release(publisher)
 
     def _end(self, publisher: Tethered) -> None:
-        self._remove(publisher)
+        self._remove(publisher, Publishing.ENDING)
         self._publishers.unadvertise_all(publisher)
         self._ports.on_closed(publisher)
 
     def _add(self, publisher: Tethered) -> None:
-        key = _key(publisher)
-        assert key not in self._by_key, f"{key} is attached already"
-        self._by_key[key] = self._by_number[publisher.number] = publisher
-        self._by_id.setdefault(publisher.id, {})[key] = publisher
+        self._attached.put(publisher)
+        self._by_number[publisher.number] = publisher
 
-    def _remove(self, publisher: Tethered) -> None:
+    def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""
         self._publishers.release(publisher)
-        publisher.live = False
-        key = _key(publisher)
-        del self._by_key[key]
+        publisher.enter(state)
+        self._attached.remove(publisher)
         del self._by_number[publisher.number]
-        del self._by_id[publisher.id][key]
-        if not self._by_id[publisher.id]:
-            del self._by_id[publisher.id]
         self._publishers.ports.on_gone(publisher.life)
         self._publishers.ports.on_left(publisher)
-
-    def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
-        about = (publisher.id, publisher.incarnation, publisher.attachment)
-        match effect:
-            case Attached():
-                message: ToTether = TetherAttached(*about)
-            case AdvertisementSettled():
-                message = TetherSettled(*about, effect.name)
-            case HoldReading():
-                message = TetherHold(*about, effect.hold)
-            case Redirect():
-                message = TetherRedirect(*about, effect.target)
-            case CloseSession():
-                message = TetherClosed(*about, effect.reason, effect.target, publisher.path)
-        self._tell(publisher.origin, message)
 
 
 def _key(publisher: Tethered) -> Key:
