@@ -23,6 +23,7 @@ from tests.serve.mqtt.talk import Raw, on_loop
 
 from gravitate.broker.moves.relocation import PATIENCE_S, State
 from gravitate.client import Client
+from gravitate.client.states import State as ClientState
 from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.control import ClientMark
@@ -316,7 +317,7 @@ def test_a_client_that_is_closed_while_it_moves_says_its_last_words_first() -> N
             speaking: list[asyncio.Task[None]] = []
 
             async def last_words() -> None:
-                assert publisher._keeper.state.value == "paused"
+                assert publisher._core.state is ClientState.PAUSED
                 for number in (1, 2):
                     publisher.publish_nowait("t/x", b"%d" % number, qos=0)
                 await publisher.close()

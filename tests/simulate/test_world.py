@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gravitate.broker.interface import effects as e
@@ -270,8 +272,8 @@ def test_also_when_it_has_gone_elsewhere() -> None:
     client = Client(world, "c", "a")
     client.connect()
     world.run(1.5)
-    client.broker = "b"
-    client.connect()
+    client.disconnect()
+    client.connect("b")
     world.run(2.0)
     assert asks(world, "a", "b") == [(pytest.approx(2.06), {"a": 0.0, "b": 0.06})]
 
@@ -289,9 +291,11 @@ def test_a_broker_that_is_down_does_not_answer_it() -> None:
 @pytest.mark.parametrize("leaves", [True, False])
 def test_one_that_has_left_or_paused_meanwhile_does_not_answer(leaves: bool) -> None:
     world = started(latency_ms=30.0)
-    client = Client(world, "c", "b")
+    client = Client(world, "c", "b", follows=True)
     client.connect()
     world.run(2.0)
-    action = client.disconnect if leaves else lambda: client.redirected("a")
-    world.scheduler.after(0.01, lambda _: action(), None)
+    assert client.connection is not None
+    client.connection.on_attached(None)
+    pauses = partial(client.connection.on_redirected, "a")
+    world.scheduler.after(0.01, lambda _: client.disconnect() if leaves else pauses(), None)
     assert asks(world, "a", "b") == []

@@ -313,9 +313,8 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not draw.publishes(client.id):
-                    client.broker = generator.choice(self.network.brokers).id
-                client.connect()
+                elsewhere = not draw.publishes(client.id)
+                client.connect(generator.choice(self.network.brokers).id if elsewhere else None)
             return
         drawn = generator.random()
         if client.follows and drawn < 0.37 and not self._subscribes(client):
@@ -361,7 +360,9 @@ class RandomWorld:
         elif drawn < 0.15:
             client.unadvertise(generator.choice(list(client.advertisements)))
         else:
-            filters = [item.filter for item in client.advertisements.values()]
+            filters = [
+                item.filter for item in client.advertisements.values() if item.filter is not None
+            ]
             events = (draw.event_within(generator, filters) for _ in range(self._burst()))
             self._publish(client, [event for event in events if event is not None])
 

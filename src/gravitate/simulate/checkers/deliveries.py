@@ -204,6 +204,7 @@ class DeliveryChecker(Observer, StepWatcher):
             if type(item) is i.ClientSubscribed:
                 self._asked(broker, item, self._asking(broker, item.session, connected))
             elif type(item) is i.ClientUnsubscribed:
+                self._arriving.get((broker, item.session), {}).pop(item.name, None)
                 life = self._asking(broker, item.session, connected)
                 if life is not None and item.name in life.subscriptions:
                     self._end(life, item.name)
