@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 class PublisherOutlet(Protocol):
     """Where what a publisher is told goes: to its connection, or to the broker that has one."""
 
-    def say(self, effect: ToPublisher, /) -> None: ...
+    def say(self, word: ToPublisher, /) -> None: ...
 
 
 class Outlet(Protocol):
     """The same of a client in either role, with what it is given."""
 
-    def say(self, effect: ToClient, /) -> None: ...
+    connection: int
+    """That of the client, if it has one to this broker."""
+
+    def say(self, word: ToClient, /) -> None: ...
 
     def hand_over(self, to: LocalOutbound, batch: Batch, qos: int, sequence: int, /) -> None:
         """`sequence` is the number of the first event, 0 at QoS 0."""

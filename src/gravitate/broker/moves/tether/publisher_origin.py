@@ -127,7 +127,7 @@ class Tethers:
         session.at = self
         if finishing:
             self._go_home(tether)
-        session.say(Attached(session.id))
+        session.say(Attached())
         return True
 
     def advertise(self, session: Inbound, key: str, filter: Filter) -> None:
@@ -322,7 +322,7 @@ class Tethers:
                     self._links.review(left)
             case TetherSettled():
                 if tether.session is not None:
-                    tether.session.say(AdvertisementSettled(message.publisher, message.name))
+                    tether.session.say(AdvertisementSettled(message.name))
             case TetherHold():
                 tether.held = message.hold
                 self._update_reading(tether)

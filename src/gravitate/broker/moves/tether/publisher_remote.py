@@ -28,6 +28,7 @@ from gravitate.broker.interface.effects import (
     CloseSession,
     HoldReading,
     Redirect,
+    Stay,
     ToPublisher,
 )
 from gravitate.broker.interface.timers import TetheredHoldOver
@@ -66,9 +67,14 @@ class _ToOrigin:
     is."""
 
     def __init__(
-        self, tell: Callable[[str, ToTether], None], origin: str, about: tuple[str, int, int]
+        self,
+        tell: Callable[[str, ToTether], None],
+        here: str,
+        origin: str,
+        about: tuple[str, int, int],
     ) -> None:
         self._tell = tell
+        self._here = here
         self._origin = origin
         self._about = about
         self.path: tuple[str, ...] = ()
@@ -85,6 +91,8 @@ class _ToOrigin:
                 message = TetherHold(*about, effect.hold)
             case Redirect():
                 message = TetherRedirect(*about, effect.target)
+            case Stay():
+                message = TetherRedirect(*about, self._here)
             case CloseSession():
                 message = TetherClosed(*about, effect.reason, effect.target, self.path)
         self._tell(self._origin, message)
@@ -95,6 +103,7 @@ class Tethered(Inbound):
 
     def __init__(
         self,
+        here: str,
         origin: str,
         id: str,
         incarnation: int,
@@ -105,7 +114,7 @@ class Tethered(Inbound):
         at: PublishesAt,
     ) -> None:
         about = (id, incarnation, attachment)
-        self.outlet = _ToOrigin(tell, origin, about)
+        self.outlet = _ToOrigin(tell, here, origin, about)
         super().__init__(*about, options, self.outlet, TetheredHoldOver(number), at)
         self.origin: str = origin
         self.number = number
@@ -202,14 +211,14 @@ class TetheredPublishers:
         id, incarnation = message.publisher, message.incarnation
         publisher = self._make(origin, id, incarnation, message.attachment)
         if self._stopping and origin != self._context.broker_id:
-            publisher.say(CloseSession(id, STOPPING))
+            publisher.say(CloseSession(STOPPING))
             return
         former: list[Inbound] = []
         for one in self.of((id, incarnation)):
             former.append(one)
             self._remove(one, Publishing.ENDING)
             if one.origin != origin:
-                one.say(CloseSession(id, TAKEN_OVER))
+                one.say(CloseSession(TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
         self._add(publisher)
         publisher.way, publisher.lost = frozenset(message.way), message.lost
@@ -229,7 +238,8 @@ class TetheredPublishers:
         return publisher
 
     def _make(self, origin: str, id: str, incarnation: int, attachment: int) -> Tethered:
-        about = (origin, id, incarnation, attachment, self._context.options)
+        context = self._context
+        about = (context.broker_id, origin, id, incarnation, attachment, context.options)
         return Tethered(*about, self._tell, next(self._numbers), self._publishers)
 
     # What becomes of them ------------------------------------------------------------------
@@ -239,20 +249,20 @@ class TetheredPublishers:
         self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
         publisher.outlet.path = path
-        publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
+        publisher.say(CloseSession(MOVED, path[-1]))
 
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
             self._remove(publisher, Publishing.GONE)
-            publisher.say(CloseSession(publisher.id, TAKEN_OVER))
+            publisher.say(CloseSession(TAKEN_OVER))
             self._ports.on_closed(publisher)
 
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
         if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
-            publisher.say(CloseSession(publisher.id, ENDED))
+            publisher.say(CloseSession(ENDED))
             self._publishers.ports.on_left(publisher)
 
     def lost(self, origin: str) -> None:
@@ -273,7 +283,7 @@ class TetheredPublishers:
             if publisher.origin != self._context.broker_id:
                 reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
                 self._end(publisher)
-                publisher.say(CloseSession(publisher.id, reason))
+                publisher.say(CloseSession(reason))
 
     def hold_expired(self, number: int) -> None:
         """The oldest publication of a publisher has waited long enough."""

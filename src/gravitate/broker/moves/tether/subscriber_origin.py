@@ -205,7 +205,7 @@ class SubscriberTethers:
 
     def _say_settled(self, tether: SubscriberTether, name: str) -> None:
         tether.unsettled.discard(name)
-        tether.session.say(SubscriptionSettled(tether.session.id, name))
+        tether.session.say(SubscriptionSettled(name))
 
     def _redirected(self, tether: SubscriberTether, target: str) -> None:
         if target == tether.place:

@@ -30,6 +30,7 @@ from gravitate.broker.interface.effects import (
     Attached,
     CloseSession,
     Redirect,
+    Stay,
     SubscriptionSettled,
     ToClient,
 )
@@ -389,7 +390,7 @@ class TetheredSubscribers:
     def close(self, subscriber: TetheredSubscriber, reason: str) -> None:
         self._ports.on_closed(subscriber)
         self.end(subscriber)
-        subscriber.say(CloseSession(subscriber.id, reason))
+        subscriber.say(CloseSession(reason))
 
     def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
@@ -434,6 +435,8 @@ class TetheredSubscribers:
                 message = GuestSettled(*about, effect.name, subscriber.wants)
             case Redirect():
                 message = GuestRedirect(*about, effect.target)
+            case Stay():
+                message = GuestRedirect(*about, self._context.broker_id)
             case CloseSession():
                 message = GuestClosed(*about, effect.reason, effect.target)
                 if effect.reason == MOVED:
@@ -505,7 +508,7 @@ class TetheredSubscribers:
             if not found.observed:
                 self._subscriptions.arrived(found, "served", origin, self._context.now)
             found.enter(Owed.RESUMING)
-        found.say(Attached(found.id))
+        found.say(Attached())
 
     # What becomes of links -----------------------------------------------------------------
 
@@ -575,4 +578,4 @@ class TetheredSubscribers:
                 if subscriber.state is Owed.PREPARING:
                     subscriber.enter(Owed.CONNECTED)
                 self._set_lease(subscriber, LOST_S_MAX)
-                subscriber.say(CloseSession(subscriber.id, STOPPING))
+                subscriber.say(CloseSession(STOPPING))
