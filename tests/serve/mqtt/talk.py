@@ -57,7 +57,8 @@ class Recorder:
         return len(self.sessions)
 
     def detach(self, connection: int) -> None:
-        """It is not told anything anyway."""
+        if self.sessions[connection - 1] not in self.sessions[connection:]:
+            del self.attached[self.sessions[connection - 1]]
 
     def session_of(self, input: ClientPublished | ClientDisconnected) -> str:
         return self.sessions[input.connection - 1]
