@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,39 @@ def test_every_state_can_be_reached_and_can_end(machine: Machine[Any]) -> None:
 def test_there_is_no_way_past_the_table(machine: Machine[Any], state: Enum, to: Enum) -> None:
     with pytest.raises(AssertionError, match=f"no way from {state} to {to}"):
         machine.enter(state, to)
+
+
+# What is said of them ------------------------------------------------------------------------
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "states.md"
+HEAD = """# States
+
+What may follow what in a broker, made from the tables that the code runs on
+(`python -m tests.broker.test_states`). What each state means is said beside it, in the enum.
+"""
+
+
+def described(machine: Machine[Any]) -> str:
+    """A table, the states in which the same happens in one line."""
+    lines: dict[tuple[str, str, str], list[str]] = {}
+    for row in machine.rows:
+        state = row.state.name if row.state is not None else "-"
+        lines.setdefault((row.event, row.to.name, row.do), []).append(state)
+    rows = [
+        f"| {', '.join(states)} | {event} | {to} | {do} |"
+        for (event, to, do), states in lines.items()
+    ]
+    module = machine.states.__module__.removeprefix("gravitate.")
+    head = f"## {machine.name.capitalize()}\n`{module}.{machine.states.__name__}`"
+    return "\n".join((f"{head}\n", "| from | upon | to | then |", "|---|---|---|---|", *rows))
+
+
+def document() -> str:
+    return "\n".join((HEAD, "\n\n".join(map(described, MACHINES.values())), ""))
+
+
+def test_the_document_says_what_the_tables_say() -> None:
+    assert DOCUMENT.read_text() == document(), "run python -m tests.broker.test_states"
 
 
 # Booleans ------------------------------------------------------------------------------------
@@ -149,3 +183,7 @@ class Inbound:
     assert set(booleans(owner)) == {
         "one", "two", "three", "four", "five", "six", "seven",
     }  # fmt: skip
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())

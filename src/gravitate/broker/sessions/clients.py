@@ -142,7 +142,7 @@ class Clients:
     def _new_inbound(self, input: ClientConnected, outlet: _Connection) -> Inbound:
         about = (input.session, input.incarnation, input.attachment * ATTACHMENTS_MAX)
         options, timer = self._context.options, HoldOver(input.session)
-        return Inbound(*about, options, outlet, timer, self._publishers)
+        return Inbound(*about, options, outlet.say, timer, self._publishers)
 
     def arrived(self, connection: int) -> None:
         """The client goes on with what was kept for it."""

@@ -115,7 +115,7 @@ class Tethered(Inbound):
     ) -> None:
         about = (id, incarnation, attachment)
         self.outlet = _ToOrigin(tell, here, origin, about)
-        super().__init__(*about, options, self.outlet, TetheredHoldOver(number), at)
+        super().__init__(*about, options, self.outlet.say, TetheredHoldOver(number), at)
         self.origin: str = origin
         self.number = number
 
