@@ -361,7 +361,6 @@ class Client:
                 outcome.set_exception(MqttError(error, packet.reason))
             else:
                 outcome.set_result(EventId(self.client_id, self.incarnation, sent.counter))
-        self._keeper.publish(self._core.due())
         self._room.set()
 
     def _taken(self) -> None:

@@ -50,7 +50,6 @@ LOYALTY: Final = 3
 """How often the last place is tried before others that were good before."""
 PLACES_MAX: Final = 3
 
-
 ROWS: Final = {(row.state, row.event): row for row in MACHINE.rows}
 
 ASKING: Final = frozenset({State.JOINING, State.AT_HOME, State.ARRIVING})
@@ -196,8 +195,7 @@ class Core(Generic[P, B, S, A]):
         return self.outgoing.add(body, qos, size)
 
     def due(self) -> list[Publication[B]]:
-        """The publications that are to be said now: ask after each that was made, and after each
-        that was acknowledged."""
+        """The publications that are to be said now; ask whenever one was made."""
         return self.outgoing.due() if self.state in ASKING else []
 
     # --- what happens on a connection -------------------------------------------------------------
