@@ -194,7 +194,9 @@ def test_a_connection_lost_while_paused_is_renewed_where_it_was() -> None:
             on_redirect(publisher, lambda: break_connection(running, "b1", "p"))
             record = await relocated(running, "p", "b1", "b2")
             assert (record.outcome, record.reason) == ("rolled back", "'p' has disconnected")
-            await speaker.reaches(20)
+            async with asyncio.timeout(20):
+                while not publisher.reconnects:
+                    await speaker.reaches(20)
             assert at(running, "b1", publisher)
             assert (publisher.moves, publisher.reconnects) == (0, 1)
             assert (await relocated(running, "p", "b1", "b2")).outcome == "done"
