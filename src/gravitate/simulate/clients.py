@@ -37,23 +37,23 @@ OnAccepted = Callable[["Client", int], None]
 
 LOYALTY = 1_000_000
 """It changes its broker only when it is told to: nothing promises that to go well otherwise."""
-NOTES: dict[object, Callable[[str], i.Input]] = {
+NOTES: dict[object, Callable[[int], i.Input]] = {
     c.Note.PAUSED: i.ClientPaused,
     c.Note.ARRIVED: i.ClientArrived,
 }
 
 
 class Request(NamedTuple):
-    """What a client asks for: an input, but for the session that it is about."""
+    """What a client asks for: an input, but for the connection that it comes on."""
 
     kind: Callable[..., i.Input]
     name: str
     filter: Filter | None = None
     more: tuple[int, ...] = ()
 
-    def input(self, session: str) -> i.Input:
+    def input(self, connection: int) -> i.Input:
         about = () if self.filter is None else (self.filter,)
-        return self.kind(session, self.name, *about, *self.more)
+        return self.kind(connection, self.name, *about, *self.more)
 
 
 class Client:
@@ -190,7 +190,9 @@ class Client:
                         self._dial(effect)
                 case c.HangUp():
                     if self._connection is not None:
-                        self._connection.submit(i.ClientDisconnected(self.id))
+                        self._connection.submit(
+                            i.ClientDisconnected(self._connection.attachment.connection)
+                        )
                         self._connection = None
                 case c.Alarm(connection, after_s):
                     scheduler.after(after_s, self._tell(self.core.late), connection)
@@ -237,6 +239,7 @@ class Connection:
         self.settled: set[str] = set()
         """Names of the subscriptions that must be served, and of advertisements."""
         connected = i.ClientConnected(
+            client.world.new_connection(),
             client.id,
             client.incarnation,
             client.window,
@@ -252,14 +255,16 @@ class Connection:
 
     def say(self, words: Sequence[Any]) -> None:
         """Publications of one quality that follow each other are told together."""
-        session = self.client.id
+        id, connection = self.client.id, self.attachment.connection
         if self._paused and words:
-            self.client.violations.append(f"{session} has paused at {self.broker} and says more")
+            self.client.violations.append(f"{id} has paused at {self.broker} and says more")
         self._paused = c.Note.PAUSED in words
         for quality, some in groupby(words, _quality):
             if quality is None:
                 for word in some:
-                    self.submit(NOTES[word](session) if word in NOTES else word.input(session))
+                    note = NOTES.get(word, word.input if isinstance(word, Request) else None)
+                    assert note is not None
+                    self.submit(note(connection))
             else:
                 self._publish(list(some), quality)
 
@@ -272,7 +277,7 @@ class Connection:
             self.unaccepted.extend(one.packet_id for one in some)
         bodies = client.world.bodies([one.body for one in some], qos)
         counter = some[0].counter if client.counts else None
-        self.submit(i.ClientPublished(client.id, bodies, qos, counter))
+        self.submit(i.ClientPublished(self.attachment.connection, bodies, qos, counter))
 
     def on_delivered(self, effect: e.Deliver) -> None:
         client = self.client
@@ -303,7 +308,7 @@ class Connection:
         if self.client.connection is self:
             self._acknowledging = False
             self.unread = 0
-            self.submit(i.ClientAcknowledged(self.client.id, self.last_sequence))
+            self.submit(i.ClientAcknowledged(self.attachment.connection, self.last_sequence))
 
     def on_accepted(self, count: int) -> None:
         client = self.client
@@ -319,8 +324,8 @@ class Connection:
             if one is not None and client.on_accepted is not None:
                 client.on_accepted(client, one.counter)
 
-    def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
-        self.settled.add(effect.name)
+    def on_settled(self, name: str) -> None:
+        self.settled.add(name)
 
     def on_ping(self, effect: e.PingBrokers) -> None:
         """Measure all at once; the furthest takes the longest."""
@@ -329,7 +334,7 @@ class Connection:
             broker: client.world.round_trip_s(client.place, broker) for broker in effect.brokers
         }
         known = {broker: s for broker, s in measured.items() if s is not None}
-        answer = i.BrokersPinged(client.id, effect.token, known)
+        answer = i.BrokersPinged(self.attachment.connection, effect.token, known)
         client.world.scheduler.after(max(known.values(), default=0.0), self._pinged, answer)
 
     def _pinged(self, answer: i.BrokersPinged) -> None:
@@ -337,9 +342,11 @@ class Connection:
             self.submit(answer)
 
     def on_redirected(self, target: str) -> None:
-        core = self.client.core
-        self._paused = self._paused and target != self.broker
-        self.client.tell((core.stay if target == self.broker else core.redirected)(self.number))
+        self.client.tell(self.client.core.redirected(self.number))
+
+    def on_stay(self, _: None) -> None:
+        self._paused = False
+        self.client.tell(self.client.core.stay(self.number))
 
     def on_attached(self, _: None) -> None:
         core = self.client.core

@@ -229,11 +229,12 @@ class RandomWorld:
     def _is_joined(self, entered_at: str, broker: str, session: str) -> bool:
         """Whether a client can be reached. What one that was moved depends on is not known here; of
         one that is held not even its acknowledgements are read."""
-        attachment = self.world.hosts[broker].attachments.get(session)
+        connection = next(one.connection for one in self.clients if one.id == session)
         return not (
             self.switches.moves()
-            or attachment is None
-            or attachment.held
+            or connection is None
+            or connection.broker != broker
+            or connection.attachment.held
             or crosses(self._near, entered_at, broker, self._cut)
         )
 
