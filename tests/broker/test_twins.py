@@ -10,7 +10,7 @@ from pathlib import Path
 import gravitate.broker
 
 ROOT = Path(gravitate.broker.__file__).parent
-ROOMS = ("sessions",)
+ROOMS = ("sessions", "moves")
 LINES = 6
 """What is shorter may stand twice."""
 NAMED = re.compile(r"(id|attr|arg|name|value)='[^']*'")

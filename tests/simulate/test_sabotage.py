@@ -12,7 +12,8 @@ from gravitate.broker.links.table import LinkTable
 from gravitate.broker.measure import Measure
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.tether.deposits import Deposits
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.routing.content.candidates import Candidates, Found
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement

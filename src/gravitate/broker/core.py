@@ -115,7 +115,7 @@ class Broker:
         self.router, self.dispatch = parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers = parts.clients, parts.publishers
-        self.tethers, self.tethered = parts.tethers, parts.tethered
+        self.tethers, self.tethered = parts.publisher_tethers, parts.tethered
         self.tether_links, self.subscribers = parts.tether_links, parts.subscribers
         self._handlers = self._all_handlers()
         self._stopping = False
@@ -202,6 +202,7 @@ class Broker:
             session = dispatch.overloaded.popitem()[0]
             assert isinstance(session, Outbound)
             self.subscribers.close_overloaded(session)
+        parts.reminders.look_back()
         self.subscribers.tethers.flush()
         if parts.chores.waiting:
             parts.chores.go_on()
@@ -243,7 +244,7 @@ class Broker:
             not self._parts.chores.waiting
             and not self.links.draining
             and not len(self.tethers)
-            and not self.subscribers.tethered.has_visitors()
+            and not any(self.subscribers.tethered.visitors())
         )
 
     def _is_late(self) -> None:

@@ -55,10 +55,6 @@ class Dispatch:
             self._links.send(peer, Publications(self.outgoing.pop(peer)))
         self._links.send(peer, message)
 
-    def hand_over_to(self, peer: str, batch: Batch) -> None:
-        """Queue a batch for a broker that is to publish it; it is not matched here."""
-        self.outgoing.setdefault(peer, []).append(batch)
-
     def flush(self) -> None:
         """Queue the publications of this call on their links."""
         for peer, batches in self.outgoing.items():

@@ -75,12 +75,8 @@ class StageOver(_OfMove, frozen=True):
     """Nobody has come for the session that it was to bring."""
 
 
-class PublisherLate(_OfNumber, frozen=True):
-    """A tethered publisher should have been attached by now."""
-
-
-class SubscriberLate(_OfNumber, frozen=True):
-    """The same of a subscriber."""
+class TetherLate(_OfNumber, frozen=True):
+    """A client should have been attached elsewhere by now, or what it waits for have happened."""
 
 
 class VisitOver(_OfNumber, frozen=True):
@@ -120,8 +116,7 @@ Timer = (
     | MoveLate
     | LocksOver
     | StageOver
-    | PublisherLate
-    | SubscriberLate
+    | TetherLate
     | VisitOver
     | RecallAgain
     | MechanismTimer

@@ -20,7 +20,7 @@ Which of the two it is, is the client's word alone: it comes back only if it has
 it is attached, and it has received nothing elsewhere then.
 
 A client that does not follow, or that publishes, stays connected, and its broker does all of this
-in its stead (`subscriber_origin`); the source is then the broker that serves it.
+in its stead (`tether`); the source is then the broker that serves it.
 
 A subscription that the client changes before it has paused rolls the move back; one that it changes
 later is changed where it arrives.
@@ -45,8 +45,9 @@ from gravitate.broker.messages.guests import (
     TakeGuest,
 )
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
@@ -269,7 +270,7 @@ class Reassignments:
         if isinstance(session, TetheredSubscriber):
             self._enter(reassignment, State.LEAVING)
             session.enter(Owed.DETACHED)
-            session.move, session.path = move.id, move.path
+            session.move = move.id
             session.say(CloseSession(session.id, MOVED, move.target))
         elif self._stays(session):
             self._roll_back(reassignment, f"{session.id!r} published meanwhile")

@@ -16,7 +16,7 @@ target look at what the client has sent it. A client that does not get there com
 here again.
 
 A client that does not follow, or that subscribes, stays connected, and its broker does all of this
-in its stead (`publisher_origin`); the source is then the broker it is attached to as a publisher,
+in its stead (`tether`); the source is then the broker it is attached to as a publisher,
 and the client may be connected to any broker.
 
 What fails leaves a lease that runs out, and the tether of a client that stays connected: once a
@@ -36,8 +36,8 @@ from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Redirect
 from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.tether.publisher_origin import Tethers
-from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
+from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
+from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
@@ -90,7 +90,7 @@ class Relocations:
         context: Context,
         clients: Clients,
         publishers: Publishers,
-        tethers: Tethers,
+        tethers: PublisherTethers,
         tethered: TetheredPublishers,
         paths: MovePaths,
         ended: Callable[[Move, MoveOutcome, str], None],
@@ -190,7 +190,7 @@ class Relocations:
         target = relocation.move.target
         if isinstance(publisher, Tethered):
             self._enter(relocation, State.LEAVING)
-            self._tethered.depart(publisher, relocation.move.path)
+            self._tethered.depart(publisher, relocation.move.id, target)
         elif self._clients.sessions[publisher.id].subscribes():
             reason = f"{publisher.id!r} subscribed meanwhile"
             self._end(relocation, MoveOutcome.ROLLED_BACK, reason)

@@ -3,13 +3,13 @@
 A guest is a session without a connection. It subscribes, in addition to where its subscriber is
 served so far, and keeps what comes (READY once all has settled); it is told the *cut*, which is
 what the subscriber has had elsewhere, and drops as much (TAKEN); then somebody comes for it: the
-client itself, or the broker where the client stays connected (`subscriber_remote`). It is a
+client itself, or the broker where the client stays connected (`tether.remote`). It is a
 guest no longer once that one says that it has arrived (ARRIVED).
 
     subscribing --settled--> READY --cut--> TAKEN --claimed--> claimed --arrived--> ARRIVED
          '-- overloaded, lease over, stop: GONE --'                '-- left: GONE
 
-One that comes home (`subscriber_origin`) does not wait for those who cannot be reached. It is
+One that comes home (`tether.subscriber`) does not wait for those who cannot be reached. It is
 ready when its subscriptions have settled wherever somebody can be asked; and if the old place
 itself cannot, the broker next to it answers in its stead (`salvage`), but for what comes from
 behind it: that stays *missing*. The guest is served then, and keeps what has passed a broker that
@@ -23,7 +23,7 @@ ahead of it on the links to the old place. So what the old place has not seen wh
 guest has or will have; what it has seen is the cut. No second round is needed.
 
 Owns the guests of this broker and what their old places are told. Does not know what old places do
-about it (`reassignment`, `subscriber_remote`).
+about it (`reassignment`, `tether.remote`).
 
 Invariants: a guest has a lease, so that one that nobody comes for ends; nothing that is at or below
 the cut, and everything above it, is delivered, in each publisher's order.
@@ -281,20 +281,22 @@ class Guests:
             guest.ready = True
             self._answer(guest, GuestStep.READY)
 
-    def ask_elsewhere(self, guest: Guest, path: tuple[str, ...]) -> None:
-        """It was served by the first of the path, and not by who was asked."""
-        guest.request = msgspec.structs.replace(guest.request, path=path)
+    def ask_elsewhere(self, guest: Guest) -> None:
+        """It was not served by who was asked; who has served it will be."""
         guest.has_served = True
         guest.backlog, guest.parts = [], 0
-        self._answer(guest, GuestStep.READY)
 
-    def say_ready(self, move: str) -> bool:
-        """Ask the old place once more, if there is something to ask; False: there is no such
-        guest."""
+    def say_ready(self, move: str, path: tuple[str, ...]) -> bool:
+        """Ask the old place, which is the first of the path, if there is something to ask; False:
+        there is no such guest."""
         guest = self._by_move.get(move)
-        if guest is not None and guest.ready and (guest.missing or not guest.complete):
+        if guest is None:
+            return False
+        if guest.request.path != path:
+            guest.request = msgspec.structs.replace(guest.request, path=path)
+        if guest.ready and (guest.missing or not guest.complete):
             self._answer(guest, GuestStep.READY)
-        return guest is not None
+        return True
 
     def _cut(self, message: GuestCut) -> None:
         guest = self._by_move.get(message.move)

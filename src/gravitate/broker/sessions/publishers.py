@@ -225,7 +225,12 @@ class Publishers:
             return
         if publisher.state is not Publishing.ARRIVING:
             self.release(publisher)
-        elif publisher.may_arrive():
+        self.review_arrival(publisher)
+
+    def review_arrival(self, publisher: Inbound) -> None:
+        """More may be known of where a publisher was that arrives."""
+        is_answered = not publisher.unanswered_advertisements
+        if publisher.state is Publishing.ARRIVING and is_answered and publisher.may_arrive():
             self._arrived(publisher)
 
     def withdraw(self, publisher: Inbound, key: str) -> None:

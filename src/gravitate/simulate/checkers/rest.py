@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from gravitate.broker.core import Broker
 from gravitate.broker.links.link import Role
-from gravitate.broker.moves.tether.publisher import State
-from gravitate.broker.moves.tether.subscriber import State as SubscriberState
+from gravitate.broker.moves.tether.origin import State
 from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
@@ -78,16 +77,16 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
     for tether in broker.tethers:
         if tether.state is not State.ATTACHED or tether.sent or tether.kept:
             yield (
-                f"{here} has not handed over {tether.publisher} to {tether.broker}: "
+                f"{here} has not handed over {tether.client} to {tether.place}: "
                 f"{tether.state.value}, {len(tether.sent)} sent, {len(tether.kept)} kept"
             )
         if tether.session is None:
-            yield f"{here} still has the tether of {tether.publisher}, which is gone"
+            yield f"{here} still has the tether of {tether.client}, which is gone"
     for publisher in broker.tethered:
         origin = brokers.get(publisher.origin)
         if origin is not None and not any(
-            (*tether.key, tether.attachment, tether.broker)
-            == (publisher.id, publisher.incarnation, publisher.attachment, here)
+            (tether.number, tether.attachment, tether.place)
+            == (publisher.number, publisher.attachment, here)
             for tether in origin.tethers
         ):
             yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
@@ -98,7 +97,7 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
 
 def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterator[str]:
     for tether in broker.subscribers.tethers:
-        if tether.state is not SubscriberState.ATTACHED:
+        if tether.state is not State.ATTACHED:
             state = tether.state.value
             yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
         if tether.session.state is Owed.ENDED:

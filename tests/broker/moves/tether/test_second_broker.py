@@ -18,7 +18,7 @@ from gravitate.broker.interface.inputs import (
     MoveRequested,
     StopRequested,
 )
-from gravitate.broker.moves.tether.subscriber import State
+from gravitate.broker.moves.tether.origin import State
 from gravitate.broker.sessions.backlog import Retained, Source
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
@@ -199,7 +199,7 @@ class Attached:
         wired.tell("a", MoveRequested(move))
         wired.pass_time(1.0)
         (tether,) = wired.brokers["a"].tethers
-        assert tether.broker == place
+        assert tether.place == place
         self.publish()
 
     def publish(self) -> None:

@@ -21,13 +21,13 @@ from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
 from gravitate.broker.links.link import Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data, PrepareMove
-from gravitate.broker.messages.guests import GuestCut, GuestWants
+from gravitate.broker.messages.guests import GuestCut
+from gravitate.broker.messages.tether import TetherWants
 from gravitate.broker.moves.reassignment import PATIENCE_S
 from gravitate.broker.moves.reassignment import State as MoveState
-from gravitate.broker.moves.tether.publisher import onward as joined
-from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
-from gravitate.broker.moves.tether.subscriber_origin import ARRIVE_S_MAX
-from gravitate.broker.moves.tether.subscriber_remote import LOST_S_MAX
+from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
+from gravitate.broker.moves.tether.served import LOST_S_MAX
+from gravitate.broker.moves.tether.subscriber import SubscriberTether
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
@@ -233,17 +233,17 @@ def test_what_is_subscribed_to_once_more_before_it_has_settled_settles(scene: Sc
 
 def test_what_is_subscribed_to_together_is_told_at_once(scene: Scene) -> None:
     scene.move("abcd")
-    known, said = len(settled(scene)), len(sent(scene, "a", GuestWants))
+    known, said = len(settled(scene)), len(sent(scene, "a", TetherWants))
     conditions = [f"y > {i}" for i in range(4)]
     scene.wired.tell("a", *(ClientSubscribed("sub", c, parse(c), 1) for c in conditions))
     assert settled(scene)[known:] == conditions
-    assert len(sent(scene, "a", GuestWants)) == said + 1
+    assert len(sent(scene, "a", TetherWants)) == said + 1
     scene.wired.tell(
         "a",
         *(ClientUnsubscribed("sub", c) for c in conditions),
         ClientDisconnected("sub"),
     )
-    assert len(sent(scene, "a", GuestWants)) == said + 1, "there is nobody to be served"
+    assert len(sent(scene, "a", TetherWants)) == said + 1, "there is nobody to be served"
     assert scene.local() == []
 
 
@@ -414,11 +414,3 @@ def test_a_change_that_is_made_meanwhile_rolls_the_move_back(scene: Scene) -> No
     scene.publish()
     scene.served()
     assert scene.local() == ["a", "a"]
-
-
-@pytest.mark.parametrize(
-    ("path", "onward", "way"),
-    [("a", "abc", "abc"), ("abc", "cba", "a"), ("abc", "cbd", "abd"), ("ab", "bcd", "abcd")],
-)
-def test_ways_along_a_tree_are_joined(path: str, onward: str, way: str) -> None:
-    assert joined(tuple(path), tuple(onward), onward[-1]) == tuple(way)

@@ -30,17 +30,18 @@ from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
 from gravitate.broker.links.link import Role
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.messages.frames import (
-    Publications,
-    Subscribe,
+from gravitate.broker.messages.frames import Publications, Subscribe
+from gravitate.broker.messages.tether import (
+    HandedOver,
+    Publishing,
     TetherAttach,
     TetherClosed,
     TetherDetach,
 )
 from gravitate.broker.moves.relocation import PATIENCE_S
 from gravitate.broker.moves.relocation import State as MoveState
-from gravitate.broker.moves.tether.publisher import State, Tether
-from gravitate.broker.moves.tether.publisher_origin import ARRIVE_S_MAX
+from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
+from gravitate.broker.moves.tether.publisher import PublisherTether
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
@@ -112,12 +113,12 @@ class Scene:
         """Let the timers of dialling and acknowledging pass."""
         self.wired.pass_time(1.0)
 
-    def tether(self) -> Tether:
+    def tether(self) -> PublisherTether:
         (tether,) = self.wired.brokers["a"].tethers
         return tether
 
     def place(self) -> tuple[str, State]:
-        return self.tether().broker, self.tether().state
+        return self.tether().place, self.tether().state
 
     def served(self) -> None:
         """Everybody has had everything, once and in order, and all of it was accepted."""
@@ -228,7 +229,7 @@ def test_a_client_that_follows_but_subscribes_is_tethered_and_keeps_its_subscrip
     wired.tell("a", MoveRequested(move))
     wired.pass_time(1.0)
     wired.tell("a", ClientPublished("pub", PlainBodies((Event({"topic": "t", "y": 1}),)), 1, 2))
-    assert [tether.broker for tether in wired.brokers["a"].tethers] == ["d"]
+    assert [tether.place for tether in wired.brokers["a"].tethers] == ["d"]
     assert wired.delivered("a", "pub") == [("pub", 1), ("pub", 2)]
 
 
@@ -301,19 +302,23 @@ def test_it_is_moved_home(moved: Scene) -> None:
 
 def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene) -> None:
     tethered = moved.wired.brokers["d"].tethered
+    remote = moved.wired.brokers["d"]._parts.remote
     (earlier,) = tethered
-    later = TetherAttach("pub", earlier.incarnation + 1, 1, {})
-    tethered.handle("a", later)
+    later = TetherAttach(9, 1, "pub", earlier.incarnation + 1, Publishing({}))
+    remote.handle("a", later)
     assert [one.id for one in tethered] == ["pub", "pub"]
     found = tethered.find("pub")
     assert found is not None
     assert found.incarnation == later.incarnation
-    tethered.handle("a", TetherDetach("pub", later.incarnation))
+    remote.handle("a", TetherDetach(9, 1))
     assert tethered.find("pub") is earlier
-    tethered.handle("a", TetherDetach("pub", earlier.incarnation))
+    remote.handle("a", TetherDetach(earlier.number, earlier.attachment))
     assert tethered.find("pub") is None
-    assert not list(tethered)
-    assert not tethered._by_number
+    assert not remote.needs("a")
+    assert tethered.expects("a"), "it waits to hear that they have ended everywhere"
+    moved.wired.tell("d")
+    moved.settle()
+    assert not tethered.expects("a")
 
 
 def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> None:
@@ -395,7 +400,7 @@ def test_a_client_that_comes_back_is_attached_at_home_behind_what_it_published()
     publish(3)
     wired.heal("a", "d")
     (tether,) = wired.brokers["a"].tethers
-    assert (tether.broker, tether.state) == ("a", State.ATTACHED)
+    assert (tether.place, tether.state) == ("a", State.ATTACHED)
     for broker in "ade":
         assert wired.delivered(broker, f"sub-{broker}") == [("pub", n) for n in (1, 2, 3)]
 
@@ -545,8 +550,8 @@ def test_a_late_word_from_where_it_was_says_nothing_of_where_it_is(moved: Scene)
     moved.wired.lose("a", "b")
     moved.wired.pass_time(DOWN_S_MAX + 1)
     assert moved.place() == ("a", State.ATTACHING)
-    assert isinstance(first, Batch)
-    moved.wired.brokers["a"].tethers.taken("d", Publications([first]))
+    assert isinstance(first, HandedOver)
+    moved.wired.brokers["a"].tethers.taken("d", first)
     assert len(moved.tether().kept) == 1
     moved.wired.heal("a", "b")
     moved.served()
@@ -579,7 +584,7 @@ def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: 
     moved.settle()
     assert wired.brokers["d"].stopped
     moved.publish()
-    assert moved.place() == ("d", State.WITHDRAWN)
+    assert moved.place() == ("d", State.UNHEARD)
     wired.heal("b", "c")
     assert moved.place() == ("a", State.ATTACHED)
     wired.pass_time(wired.options.hold_s_max)
@@ -590,18 +595,18 @@ def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: 
 
 def test_those_that_wait_for_a_broker_that_stops_are_kept_apart(moved: Scene) -> None:
     tethers, tether = moved.wired.brokers["a"].tethers, moved.tether()
-    about = (tether.publisher, tether.incarnation, tether.attachment)
-    tethers.handle("d", TetherClosed(*about, STOPPING, ""))
+    about = (tether.number, tether.attachment)
+    moved.wired.brokers["a"]._parts.tethers.handle("d", TetherClosed(*about, STOPPING))
     assert tether.state is State.WITHDRAWN
-    assert list(tethers._withdrawn.values()) == [tether]
+    assert list(tethers._homeward.values()) == [tether]
     moved.publish()
     assert tether.state is State.WITHDRAWN
     # What it advertised there ends everywhere.
-    moved.wired.brokers["d"].tethered.handle("a", TetherDetach("pub", tether.incarnation))
+    moved.wired.brokers["d"]._parts.remote.handle("a", TetherDetach(*about))
     moved.wired.tell("d")
     moved.settle()
     assert moved.place() == ("a", State.ATTACHED)
-    assert tethers._withdrawn == {}
+    assert tethers._homeward == {}
     moved.served()
 
 
