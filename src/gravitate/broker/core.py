@@ -232,8 +232,8 @@ class Broker:
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
         self.subscribers.tethered.stop()
-        for publisher in list(self.publishers.departing):
-            self.publishers.abandon(publisher)
+        for publisher in self.publishers.departing:
+            self.publishers.abandon(publisher.id)
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
             self._context.set_timer(StopLate(), at)

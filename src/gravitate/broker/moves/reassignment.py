@@ -50,6 +50,7 @@ from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, 
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.moves import Move, MoveOutcome, ReassignSubscriber
 
@@ -202,7 +203,7 @@ class Reassignments:
             return
         self._enter(reassignment, State.PREPARING)
         move, session = reassignment.move, reassignment.session
-        session.remembers_all = True
+        session.enter(Owed.PREPARING)
         origin, number, version = "", 0, 0
         if isinstance(session, TetheredSubscriber):
             (origin, number), version = session.key, session.version
@@ -236,7 +237,7 @@ class Reassignments:
         self._enter(reassignment, State.CUTTING)
         move, session = reassignment.move, reassignment.session
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, session.seen()))
-        session.hold()
+        session.enter(Owed.CUTTING)
         session.say(Redirect(session.id, move.target))
 
     def paused(self, id: str) -> bool:
@@ -267,6 +268,7 @@ class Reassignments:
         move = reassignment.move
         if isinstance(session, TetheredSubscriber):
             self._enter(reassignment, State.LEAVING)
+            session.enter(Owed.DETACHED)
             session.move, session.path = move.id, move.path
             session.say(CloseSession(session.id, MOVED, move.target))
         elif self._stays(session):
@@ -382,9 +384,9 @@ class Reassignments:
         """The subscriber stays, and is served as if nothing had been."""
         state, session = reassignment.state, reassignment.session
         self._end(reassignment, UNDONE[state], reason)
-        session.remembers_all = False
-        if state is State.CUTTING:
+        if session.state is not Owed.CONNECTED:
             self._dispatch.release(session)
+        if state is State.CUTTING:
             session.say(Redirect(session.id, self._context.broker_id))
 
     def _enter(self, reassignment: _Reassignment, state: State) -> None:

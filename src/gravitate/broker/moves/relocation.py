@@ -41,6 +41,7 @@ from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPub
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
 
 
@@ -150,7 +151,7 @@ class Relocations:
             return f"{id} is not attached to {self._context.broker_id}"
         if move.publisher in self._by_publisher:
             return f"{id} is on the move already"
-        if publisher.arriving is not None:
+        if publisher.state is Publishing.ARRIVING:
             return f"{id} is still arriving"
         if not publisher.at_rest():
             return f"what {id} published or advertised is not settled yet"

@@ -71,7 +71,7 @@ class SubscriberMoves:
     # What happens here ---------------------------------------------------------------------
 
     def needs_link(self, peer: str) -> bool:
-        return peer in self.tethers.peers() or peer in self.tethered.origins()
+        return peer in self.tethers.peers() or self.tethered.is_origin(peer)
 
     def link_up(self, peer: str) -> None:
         self.tethers.link_up(peer)

@@ -11,7 +11,9 @@ its publications over to this one.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
+from gravitate.broker.interface.effects import ToPublisher
 from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.broker.interface.timers import HoldOver, TetheredHoldOver
 from gravitate.broker.links.link import Mark
@@ -20,7 +22,8 @@ from gravitate.broker.measure import Measure
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
-from gravitate.broker.sessions.elsewhere import PublisherOutlet, PublishesAt
+from gravitate.broker.sessions.elsewhere import PublishesAt
+from gravitate.broker.sessions.states import LIVE, PUBLISHING, Publishing
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
@@ -33,7 +36,8 @@ name, about."""
 
 
 class Inbound:
-    """One publisher. `hold_timer` ends the wait of `held`."""
+    """One publisher. `say` is its outlet: it takes what the client is to be told. `hold_timer` ends
+    the wait of `held`."""
 
     origin: str | None = None
     """The broker that its client is connected to; None: this one, without a tether."""
@@ -44,7 +48,7 @@ class Inbound:
         incarnation: int,
         attachment: int,
         options: BrokerOptions,
-        outlet: PublisherOutlet,
+        say: Callable[[ToPublisher], None],
         hold_timer: HoldOver | TetheredHoldOver,
         at: PublishesAt,
     ) -> None:
@@ -52,14 +56,13 @@ class Inbound:
         self.incarnation = incarnation
         self.attachment = attachment
         self.life: Life = (id, incarnation)
-        self.say = outlet.say
+        self.say = say
         self.at = at
         """Takes what the client does."""
         self.hold_timer = hold_timer
         self._options = options
         self.next_counter = 1
-        self.live = True
-        """Not ended, and not on its way to another broker."""
+        self.state = PUBLISHING.enter(None, Publishing.HERE)
         self.advertisements = Advertisements()
         self.unsettled_advertisements: set[str] = set()
         self.unanswered_advertisements: set[str] = set()
@@ -69,13 +72,10 @@ class Inbound:
         self.unsettled_ends = 0
         """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
-        self.arriving: deque[ClientPublished] | None = None
-        """What a publisher has sent that is still on its way here from another broker; it is
-        looked at once the move has settled. None: it has arrived."""
+        self.arriving: deque[ClientPublished] = deque()
+        """While it arrives: what it has sent, which is looked at once the move has settled."""
         self.unpublished = Measure()
         """Of what is held, or arriving."""
-        self.departed = False
-        """The publisher has attached itself elsewhere; nothing more is taken from it."""
         self.way: Open = NOWHERE
         """While it arrives: brokers between here and where it was."""
         self.lost = ""
@@ -89,6 +89,14 @@ class Inbound:
         """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
         that ends."""
         self._topics_bytes = 0
+
+    def enter(self, state: Publishing) -> None:
+        self.state = PUBLISHING.enter(self.state, state)
+
+    @property
+    def live(self) -> bool:
+        """Whether it has not ended, and is not on its way to another broker."""
+        return self.state in LIVE
 
     @property
     def place(self) -> str | None:
