@@ -23,7 +23,7 @@ from gravitate.simulate.random_worlds import MECHANISMS
 from gravitate.wire.mqtt.bodies import FrameBodies
 from gravitate.wire.peers import decode, encode
 from tests.support.hostile import CLIENTS, FILTERS, MOVES, frame, message
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at
 
 BROKERS = ("a", "b", "x", "y")
 
@@ -72,27 +72,27 @@ class Besieged:
         match draw.randrange(10):
             case 0 | 1:
                 yield i.ClientConnected(
-                    id, draw.randint(1, 2), draw.choice((2, 65535)), draw.random() < 0.5,
+                    at(id), id, draw.randint(1, 2), draw.choice((2, 65535)), draw.random() < 0.5,
                     draw.randint(0, 2), draw.random() < 0.5,
                     draw.choice((i.Continues.NOTHING, i.Continues.NOTHING, *i.Continues)),
                 )  # fmt: skip
             case 2:
-                yield i.ClientDisconnected(id)
+                yield i.ClientDisconnected(at(id))
             case 3:
                 name, qos = draw.choice(("s1", "s2")), draw.randint(0, 1)
-                yield i.ClientSubscribed(id, name, draw.choice(FILTERS), qos)
+                yield i.ClientSubscribed(at(id), name, draw.choice(FILTERS), qos)
             case 4:
-                yield i.ClientUnsubscribed(id, draw.choice(("s1", "s2")))
+                yield i.ClientUnsubscribed(at(id), draw.choice(("s1", "s2")))
             case 5:
-                yield i.ClientAdvertised(id, "n", draw.choice(FILTERS))
+                yield i.ClientAdvertised(at(id), "n", draw.choice(FILTERS))
             case 6:
                 events = [Event({"topic": "t", "v": str(draw.randrange(5))}, b"x")]
                 bodies = FrameBodies.from_events(events)
-                yield i.ClientPublished(id, bodies, draw.randint(0, 1))
+                yield i.ClientPublished(at(id), bodies, draw.randint(0, 1))
             case 7:
-                yield i.ClientAcknowledged(id, draw.randrange(5))
+                yield i.ClientAcknowledged(at(id), draw.randrange(5))
             case 8:
-                yield draw.choice((i.ClientPaused(id), i.ClientArrived(id)))
+                yield draw.choice((i.ClientPaused(at(id)), i.ClientArrived(at(id))))
             case 9:
                 source, target = draw.sample(BROKERS[:3], 2)
                 kind = draw.choice((RelocatePublisher, ReassignSubscriber))

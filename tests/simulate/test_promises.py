@@ -203,4 +203,4 @@ def test_a_client_that_counts_is_not_heard_twice_when_its_broker_restarts() -> N
         line.world.start_broker("a")
     line.rest()
     assert subscriber.received == 29
-    assert not publisher.unaccepted
+    assert not publisher.unfinished()

@@ -22,6 +22,7 @@ from gravitate.broker.interface.effects import (
     CloseSession,
     Effect,
     Stopped,
+    Tell,
     Warn,
 )
 from gravitate.broker.interface.inputs import (
@@ -37,6 +38,7 @@ from gravitate.broker.interface.inputs import (
     ClientSubscribed,
     ClientUnadvertised,
     ClientUnsubscribed,
+    DialFailed,
     FrameReceived,
     Input,
     LinkClosed,
@@ -162,21 +164,22 @@ class Broker:
         return {
             FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
             ClientPublished: clients.published,
-            ClientAcknowledged: lambda i: clients.acknowledged(i.session, i.sequence),
+            ClientAcknowledged: lambda i: clients.acknowledged(i.connection, i.sequence),
             TimerFired: self._upkeep.on_timer,
-            ClientCongested: lambda i: clients.congested(i.session, i.congested),
+            ClientCongested: lambda i: clients.congested(i.connection, i.congested),
             ClientConnected: self._connected,
-            ClientDisconnected: lambda i: clients.disconnected(i.session),
+            ClientDisconnected: lambda i: clients.disconnected(i.connection),
             ClientSubscribed: clients.subscribed,
-            ClientUnsubscribed: lambda i: clients.unsubscribed(i.session, i.name),
-            ClientAdvertised: lambda i: clients.advertised(i.session, i.name, i.filter),
-            ClientUnadvertised: lambda i: clients.unadvertised(i.session, i.name),
+            ClientUnsubscribed: lambda i: clients.unsubscribed(i.connection, i.name),
+            ClientAdvertised: lambda i: clients.advertised(i.connection, i.name, i.filter),
+            ClientUnadvertised: lambda i: clients.unadvertised(i.connection, i.name),
             ClientPaused: self._paused,
-            ClientArrived: lambda i: clients.arrived(i.session),
+            ClientArrived: lambda i: clients.arrived(i.connection),
             BrokersPinged: parts.pings.answered,
             LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
             LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
             LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
+            DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
             Persisted: lambda i: clients.persisted(i.token),
             MoveRequested: lambda i: parts.posts.propose(i.move),
             StopRequested: lambda i: self._request_stop(),
@@ -184,13 +187,14 @@ class Broker:
 
     def _connected(self, input: ClientConnected) -> None:
         if self._stopping:
-            self._context.emit(CloseSession(input.session, STOPPING))
+            self._context.emit(Tell(input.connection, CloseSession(STOPPING)))
         else:
             self.clients.connected(input)
 
     def _paused(self, input: ClientPaused) -> None:
-        if not self._parts.reassignments.paused(input.session):
-            self._parts.relocations.paused(input.session)
+        session = self.clients.by_connection.get(input.connection)
+        if session is not None and not self._parts.reassignments.paused(session.id):
+            self._parts.relocations.paused(session.id)
 
     def _end(self) -> list[Effect]:
         """The end of a step, in this order and nowhere else."""

@@ -157,7 +157,7 @@ class Dispatch:
         has matched it, the last on its path, though that may have handed it over to this one."""
         self.events_delivered += len(batch.counters)
         context = self._context
-        context.effects.append(Deliver(session.id, batch, qos, sequence))
+        context.effects.append(Deliver(session.connection, batch, qos, sequence))
         if context.observers:
             for observer in context.observers:
                 observer.on_delivered(batch.covered[-1], session.id, batch, qos, context.now)

@@ -35,7 +35,7 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect
+from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, Stay
 from gravitate.broker.interface.inputs import ClientConnected, Continues
 from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import (
@@ -239,7 +239,7 @@ class Reassignments:
         move, session = reassignment.move, reassignment.session
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, session.seen()))
         session.enter(Owed.CUTTING)
-        session.say(Redirect(session.id, move.target))
+        session.say(Redirect(move.target))
 
     def paused(self, id: str) -> bool:
         """Whether the client of a session has paused for a move of this kind."""
@@ -252,7 +252,7 @@ class Reassignments:
     def on_paused(self, session: Outbound) -> None:
         reassignment = self._of(session)
         if reassignment is None or reassignment.state is not State.CUTTING:
-            session.say(Redirect(session.id, self._context.broker_id))
+            session.say(Stay())
         else:
             reassignment.paused = True
             self.on_drained(session)
@@ -271,7 +271,7 @@ class Reassignments:
             self._enter(reassignment, State.LEAVING)
             session.enter(Owed.DETACHED)
             session.move = move.id
-            session.say(CloseSession(session.id, MOVED, move.target))
+            session.say(CloseSession(MOVED, move.target))
         elif self._stays(session):
             self._roll_back(reassignment, f"{session.id!r} published meanwhile")
         else:
@@ -388,7 +388,7 @@ class Reassignments:
         if session.state is not Owed.CONNECTED:
             self._dispatch.release(session)
         if state is State.CUTTING:
-            session.say(Redirect(session.id, self._context.broker_id))
+            session.say(Stay())
 
     def _enter(self, reassignment: _Reassignment, state: State) -> None:
         assert FOLLOWS.get(state, reassignment.state) is reassignment.state

@@ -33,7 +33,7 @@ from functools import partial
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import Redirect
+from gravitate.broker.interface.effects import Redirect, Stay
 from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
@@ -200,7 +200,7 @@ class Relocations:
             self._clients.depart(publisher, target)
 
     def _say_stay(self, publisher: Inbound) -> None:
-        publisher.say(Redirect(publisher.id, self._context.broker_id))
+        publisher.say(Stay())
 
     def expired(self, move: str) -> None:
         """A state has lasted too long."""
@@ -244,7 +244,7 @@ class Relocations:
             return
         self._enter(relocation, State.PAUSING)
         move = relocation.move
-        relocation.publisher.say(Redirect(move.publisher, move.target))
+        relocation.publisher.say(Redirect(move.target))
 
     def _enter(self, relocation: _Relocation, state: State) -> None:
         relocation.state = state

@@ -109,13 +109,13 @@ class Publishers:
         for key, filter in brought.items():
             self.advertise(publisher, key, filter)
         if not moving:
-            publisher.say(Attached(publisher.id))
+            publisher.say(Attached())
 
     def _arrived(self, publisher: Inbound) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
         if publisher.state is Publishing.ARRIVING:
             publisher.enter(Publishing.HERE)
-            publisher.say(Attached(publisher.id))
+            publisher.say(Attached())
             sent, publisher.arriving = publisher.arriving, deque()
             for input in sent:
                 publisher.unpublished.take(input.bodies)
@@ -204,7 +204,7 @@ class Publishers:
             self._answered(publisher, key)
             if key.startswith(CLIENTS_OWN):
                 name = key.removeprefix(CLIENTS_OWN)
-                publisher.say(AdvertisementSettled(publisher.id, name))
+                publisher.say(AdvertisementSettled(name))
             if not publisher.unsettled_advertisements:
                 self._arrived(publisher)
                 if publisher.at_rest():
@@ -324,4 +324,4 @@ class Publishers:
         hold = publisher.at.must_wait(publisher)
         if hold != publisher.reading_held:
             publisher.reading_held = hold
-            publisher.say(HoldReading(publisher.id, hold))
+            publisher.say(HoldReading(hold))

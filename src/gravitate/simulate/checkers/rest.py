@@ -56,12 +56,11 @@ def _of_client(client: Client) -> Iterator[str]:
         yield f"{client.id} is not connected to {client.broker}"
     if client.connection is None:
         return
-    if client.paused is not None or client.came_from:
-        yield f"{client.id} is still on its way to {client.broker}"
-    if client.owes():
-        yield f"{client.id} has {client.owes()} publications not accepted"
-    for name in client.subscriptions.keys() - client.connection.settled:
-        yield f"{client.id} at {client.broker}: subscription {name} has not settled"
+    if about := client.unfinished():
+        yield f"{client.id} {about}"
+    wanted = client.subscriptions.keys() | client.advertisements.keys()
+    for name in sorted(wanted - client.connection.settled):
+        yield f"{client.id} at {client.broker}: {name} has not settled"
 
 
 def _of_broker(here: str, broker: Broker) -> Iterator[str]:

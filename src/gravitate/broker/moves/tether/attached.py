@@ -135,14 +135,14 @@ class TetheredPublishers:
         life, key = (message.client, message.incarnation), (origin, message.number)
         publisher = self._make(key, life, message.attachment)
         if self._stopping and origin != self._context.broker_id:
-            publisher.say(CloseSession(publisher.id, STOPPING))
+            publisher.say(CloseSession(STOPPING))
             return
         former: list[Inbound] = []
         for one in self.of(life):
             former.append(one)
             self._remove(one, Publishing.ENDING)
             if one.key != key:
-                one.say(CloseSession(one.id, TAKEN_OVER))
+                one.say(CloseSession(TAKEN_OVER))
         former += self._publishers.came_back(*life)
         self._remote.add(publisher)
         publisher.lost = role.lost or ""
@@ -212,20 +212,20 @@ class TetheredPublishers:
         publisher.move = move
         self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
-        publisher.say(CloseSession(publisher.id, MOVED, target))
+        publisher.say(CloseSession(MOVED, target))
 
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
             self._remove(publisher, Publishing.GONE)
-            publisher.say(CloseSession(publisher.id, TAKEN_OVER))
+            publisher.say(CloseSession(TAKEN_OVER))
             self._ports.on_closed(publisher)
 
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
         if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
-            publisher.say(CloseSession(publisher.id, ENDED))
+            publisher.say(CloseSession(ENDED))
             self._publishers.ports.on_left(publisher)
 
     def expects(self, origin: str) -> bool:
@@ -253,7 +253,7 @@ class TetheredPublishers:
             if publisher.origin != self._context.broker_id:
                 reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
                 self.close(publisher)
-                publisher.say(CloseSession(publisher.id, reason))
+                publisher.say(CloseSession(reason))
 
     def hold_expired(self, serial: int) -> None:
         """The oldest publication of a publisher has waited long enough."""

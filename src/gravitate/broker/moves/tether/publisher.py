@@ -220,7 +220,7 @@ class PublisherTethers:
         session.at = self
         if finishing:
             self.go_home(tether)
-        session.say(Attached(session.id))
+        session.say(Attached())
         return True
 
     def advertise(self, session: Inbound, key: str, filter: Filter) -> None:
@@ -347,7 +347,7 @@ class PublisherTethers:
             tether.held = message.hold
             self._update_reading(tether)
         elif tether.session is not None:
-            tether.session.say(AdvertisementSettled(tether.client, message.name))
+            tether.session.say(AdvertisementSettled(message.name))
 
     def on_closed(self, tether: PublisherTether, reason: str) -> None:
         if reason in (STOPPING, UNHEARD):

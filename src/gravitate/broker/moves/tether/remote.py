@@ -24,6 +24,7 @@ from gravitate.broker.interface.effects import (
     CloseSession,
     HoldReading,
     Redirect,
+    Stay,
     SubscriptionSettled,
     ToClient,
 )
@@ -195,7 +196,7 @@ class Remote:
                 message = TetherSettled(*about, effect.name, end.wants)
             case HoldReading():
                 message = TetherHold(*about, effect.hold)
-            case Redirect() if effect.target == self._context.broker_id:
+            case Stay():
                 message = TetherStay(*about)
             case Redirect():
                 message = TetherRedirect(*about, effect.target)

@@ -176,7 +176,7 @@ class TetheredSubscribers:
         self.guests.left(session)
         if isinstance(session, TetheredSubscriber) and self._remote.has(session):
             self.close(session)
-            session.say(CloseSession(session.id, OVERLOADED))
+            session.say(CloseSession(OVERLOADED))
 
     # Handing over --------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class TetheredSubscribers:
             if not found.observed:
                 self._subscriptions.arrived(found, "served", origin, self._context.now)
             found.enter(Owed.RESUMING)
-        found.say(Attached(found.id))
+        found.say(Attached())
 
     def do(self, end: TetheredSubscriber, message: FromOrigin | HandedOver) -> None:
         if isinstance(message, TetherWants):
@@ -313,4 +313,4 @@ class TetheredSubscribers:
             if subscriber.state is Owed.PREPARING:
                 subscriber.enter(Owed.CONNECTED)
             self.set_lease(subscriber)
-            subscriber.say(CloseSession(subscriber.id, STOPPING))
+            subscriber.say(CloseSession(STOPPING))

@@ -229,7 +229,7 @@ class SubscriberTethers:
 
     def _say_settled(self, tether: SubscriberTether, name: str) -> None:
         tether.unsettled.discard(name)
-        tether.session.say(SubscriptionSettled(tether.client, name))
+        tether.session.say(SubscriptionSettled(name))
 
     # Being served elsewhere ----------------------------------------------------------------
 
