@@ -1,0 +1,127 @@
+"""What the tables of moves are made of: states, what is waited for in them, events, rows.
+
+A *part* is what one broker plays in a move. Its table says: in this state, upon this event, to that
+state or end, and what is done then. Tables are data: `engine` runs them, a test walks them, and the
+documentation of states is made from them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from gravitate.model import machines
+
+LEASE: Final = float("inf")
+"""Patience for as long as whoever asked for the part has said, over all states that have it."""
+
+
+class Event:
+    """What may happen to a run, and why that may end it."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+
+
+class Granted(Event):
+    """The brokers on the path let the move begin."""
+
+
+class Refused(Event):
+    """They do not."""
+
+
+class LinkLost(Event):
+    """The link to the next broker of the path has forgotten what was under way on it."""
+
+
+class Ended(Event):
+    """The move that a part is played for is over."""
+
+
+class Stopping(Event):
+    """This broker is about to stop."""
+
+
+class Late(Event):
+    """A state has lasted too long."""
+
+
+class Paused(Event):
+    """The client does nothing more here."""
+
+
+class Closed(Event):
+    """The subject is gone, or cannot be reached."""
+
+
+class CameBack(Event):
+    """It was sent elsewhere, and is here again."""
+
+
+class Row(NamedTuple):
+    """`do`, `when`: names of what the player does, and of a question that changes nothing. A row
+    that stays in its state is remembered in it (`Run.heard`)."""
+
+    state: enum.Enum
+    event: type[Event]
+    to: enum.Enum
+    do: str = ""
+    when: str = ""
+    why: str = ""
+    """Why it ends so, if the event does not say."""
+
+
+class Wait(NamedTuple):
+    patience_s: float | None
+    """None: past the point of no return."""
+    waits_for: str
+    """What has not happened when it is late, as a sentence."""
+    again: tuple[float, str] | None = None
+    """What is done once more, every so many seconds."""
+
+
+class Part:
+    """Its first state is the first that something is waited for in; those without are ends."""
+
+    def __init__(
+        self, name: str, states: type[enum.Enum], waits: Mapping[Any, Wait], rows: Sequence[Row]
+    ) -> None:
+        self.name = name
+        self.states = states
+        self.waits = waits
+        self.rows = tuple(rows)
+        self.first: enum.Enum = next(iter(waits))
+        self.patience_s = sum(wait.patience_s or 0.0 for wait in waits.values())
+        self._by_event: dict[tuple[enum.Enum, type], list[Row]] = {}
+        for row in rows:
+            self._by_event.setdefault((row.state, row.event), []).append(row)
+
+    def upon(self, state: enum.Enum, event: Event) -> Sequence[Row]:
+        """The rows of which the first counts whose guard holds."""
+        return self._by_event.get((state, type(event)), ())
+
+    def names(self) -> set[str]:
+        """What its player must be able to do."""
+        again = {wait.again[1] for wait in self.waits.values() if wait.again}
+        return again | {name for row in self.rows for name in (row.do, row.when) if name}
+
+    def machine(self) -> machines.Machine[enum.Enum]:
+        """The same for who reads about it."""
+        rows = [machines.Row(None, "Begun", self.first)]
+        for row in self.rows:
+            when = f" [{row.when}]" if row.when else ""
+            rows.append(machines.Row(row.state, row.event.__name__ + when, row.to, row.do))
+        ends = [state for state in self.states if state not in self.waits]
+        return machines.Machine(self.name, self.states, rows, ends)
+
+
+ASKED: Final = Wait(5.0, "the brokers on the path did not all answer")
+
+
+def asked(state: Any, granted: enum.Enum, do: str) -> list[Row]:
+    """How every move along a path begins: its brokers are asked."""
+    ends = (Refused, LinkLost, Closed, Stopping, Late)
+    refused = [Row(state.ASKED, event, state.REFUSED) for event in ends]
+    return [Row(state.ASKED, Granted, granted, do), *refused]
