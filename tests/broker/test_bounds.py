@@ -131,7 +131,7 @@ def test_a_link_that_is_down_does_not_remember_all_that_was_asked_meanwhile() ->
     assert wired.brokers["c"].links["b"].control_bytes <= 20 * KB
     wired.heal("b", "c")
     assert [c for _, c in wired.delivered("c", "sub")] == [1, 2]
-    own = wired.brokers["c"].clients.sessions["sub"].subscriptions["x > 0"].id
+    own = wired.brokers["c"].clients.sessions["sub"].outbound.subscriptions["x > 0"].id
     assert wired.table("a") == {own: "b"}
     assert wired.table("b") == {own: "c"}
 
@@ -269,7 +269,7 @@ def test_publishers_that_left_long_ago_are_forgotten_and_nobody_else() -> None:
     wired.subscribe("c", "sub", "x > 0")
     wired.connect("a", "stays")
     publish(wired, "a", "stays", 10)
-    session = wired.brokers["c"].clients.sessions["sub"]
+    session = wired.brokers["c"].clients.sessions["sub"].outbound
     for round in range(30):
         for number in range(50):
             client = f"r{round}-{number}{LONG}"
@@ -287,7 +287,7 @@ def test_beyond_the_bound_the_longest_silent_are_forgotten_and_counted() -> None
     wired.connect("c", "sub")
     wired.subscribe("c", "sub", "x > 0")
     many_publishers(wired, 500)
-    session = wired.brokers["c"].clients.sessions["sub"]
+    session = wired.brokers["c"].clients.sessions["sub"].outbound
     remembered = [publisher for publisher, _, _ in session.seen()]
     assert remembered == [f"p{number}{LONG}" for number in range(500)][-len(remembered) :]
     assert 200 < len(remembered) < 300

@@ -365,7 +365,7 @@ def test_a_move_that_goes_on_after_apply_was_killed_is_waited_for_and_taken_back
             else:
                 await one.publish("t/x", b"0", qos=1)
                 session = running.nodes["b1"].broker.clients.sessions["c"]
-                await eventually(session.at_rest)
+                await eventually(session.inbound.at_rest)
             before = await places(running)
             plan, network = written(tmp_path, running, move)
             await killed(steps, step, plan, network)

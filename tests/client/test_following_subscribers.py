@@ -177,7 +177,7 @@ def test_what_is_subscribed_to_while_it_moves_is_honoured() -> None:
                         assert (await reassigned(running, "s", source, target)).outcome == "done"
                     await one.unsubscribe(extra)
                 await ear.has_all(await speakers.stop())
-            subscribed = running.nodes["b1"].broker.clients.sessions["s"].subscriptions
+            subscribed = running.nodes["b1"].broker.clients.sessions["s"].outbound.subscriptions
             assert set(subscribed) == {"t/1", "t/4"}
 
     on_loop(body)

@@ -16,7 +16,8 @@ from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, 
 from gravitate.broker.routing.content.candidates import Candidates, Found
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import LocalOutbound
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.simulate.random_worlds import run_world
@@ -70,7 +71,7 @@ def test_queues_without_a_bound_are_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_window_without_a_bound_in_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "_room", lambda self, batch: len(batch))
+    monkeypatch.setattr(LocalOutbound, "_room", lambda self, batch: len(batch))
     assert is_found({"bound"}, range(1, 25))
 
 
@@ -87,7 +88,7 @@ MOVED = Switches(migrations=True)
 def test_what_is_kept_beyond_its_bound_and_dropped_in_silence_is_a_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def drop(self: TetheredSubscribers, session: Session) -> None:
+    def drop(self: TetheredSubscribers, session: Outbound) -> None:
         self.guests.left(session)
         if isinstance(session, TetheredSubscriber):
             session.discard()

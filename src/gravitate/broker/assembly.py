@@ -16,6 +16,7 @@ from gravitate.broker.forwarding.destinations import Destinations
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.forwarding.strategy import FORWARDERS
+from gravitate.broker.interface.effects import Redirect
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
 from gravitate.broker.links.table import LinkTable
@@ -24,11 +25,13 @@ from gravitate.broker.mechanisms.host import PostPorts, Posts
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.mechanisms.pings import Pings
 from gravitate.broker.messages.frames import Message, Publications, ToTether
+from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
+from gravitate.broker.moves.table import Closed, Paused
 from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import (
@@ -47,11 +50,11 @@ from gravitate.broker.routing.registry import ROUTERS
 from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
+from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
-from gravitate.broker.sessions.session import Publisher
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
-from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 
 
 class LinkEvents(NamedTuple):
@@ -156,10 +159,11 @@ class Parts:
                 mark=self._mark,
                 is_congested=self.congestion.is_held,
                 on_gone=self._publisher_gone,
-                on_departure=lambda id, gone: self.relocations.on_departure(id, gone),
+                on_departure=lambda publisher, gone: self.relocations.on_departure(publisher, gone),
                 on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
                 on_taken_over=self._taken_over,
                 on_left=self._left,
+                on_closed=self._closed,
                 on_ended=lambda publisher: self.tethered.ended(publisher),
                 take=lambda input: self.clients.published(input),
             ),
@@ -187,8 +191,8 @@ class Parts:
             self.links,
             self._tell_tether,
             TetheredPublisherPorts(
-                on_paused=lambda publisher: self.relocations.on_paused(publisher),
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
+                on_paused=self.paused,
+                on_closed=self._closed,
             ),
         )
         self.tethers = Tethers(
@@ -205,8 +209,10 @@ class Parts:
             self.links,
             self.tether_links,
             self.dispatch.send_control,
+            lambda move, granted, reason: self.engine.on_answer(move, granted, reason),
             lambda move: self.subscribers.guests.ended(move),
         )
+        self.engine = Engine(context, self.paths)
         tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
             context,
@@ -222,10 +228,8 @@ class Parts:
             self.dispatch,
             self.publishers,
             self.tethers,
-            self.subscriber_tethers,
             ClientPorts(
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
-                on_ended=lambda session: self.subscribers.session_ended(session),
+                on_ended=self._session_ended,
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 continued=lambda input: self.reassignments.continued(input),
                 on_arrived=lambda session: self.reassignments.on_arrived(session),
@@ -233,26 +237,21 @@ class Parts:
         )
         self.relocations = Relocations(
             context,
+            self.engine,
             self.clients,
             self.publishers,
             self.tethers,
             self.tethered,
-            self.paths,
-            lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
-            lambda move, step: self.posts.entered(move, step),
-            lambda client: self.reassignments.is_moving(client),
         )
         self.reassignments = Reassignments(
             context,
+            self.engine,
             self.clients,
             self.dispatch,
             self.subscriptions,
             self.subscriber_tethers,
             tethered_subscribers,
             self.paths,
-            lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
-            lambda move, step: self.posts.entered(move, step),
-            self.relocations.is_moving,
         )
         self.subscribers = SubscriberMoves(
             self.dispatch,
@@ -279,9 +278,9 @@ class Parts:
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
                 tell_here=lambda peer, message: self.subscriber_tethers.handle(peer, message),
-                on_paused=lambda session: self.reassignments.on_paused(session),
+                on_paused=self.paused,
                 on_back=lambda session: self.reassignments.on_back(session),
-                on_closed=lambda session: self.reassignments.closed(session),
+                on_closed=self._closed,
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 on_left=self.tether_links.review,
             ),
@@ -302,10 +301,7 @@ class Parts:
             self.links,
             self.dispatch.send_control,
             PostPorts(
-                protocols={
-                    RelocatePublisher: self.relocations.propose,
-                    ReassignSubscriber: self.reassignments.propose,
-                },
+                propose=self.engine.propose,
                 may_move=self.relocations.may_move,
                 ping=self.pings.ask,
             ),
@@ -320,6 +316,18 @@ class Parts:
             or self.subscribers.needs_link(peer)
         )
 
+    def paused(self, *ends: Inbound | Outbound) -> None:
+        """A client does nothing more here; one that is not to leave is told to go on."""
+        if not any(self.engine.tell_subject(end, Paused()) for end in ends):
+            ends[0].say(Redirect(ends[0].id, self.broker_id))
+
+    def _closed(self, end: Inbound | Outbound) -> None:
+        self.engine.tell_subject(end, Closed(f"{end.id!r} has disconnected"))
+
+    def _session_ended(self, end: Outbound) -> None:
+        self._closed(end)
+        self.subscribers.guests.left(end)
+
     def _tell_tether(self, origin: str, message: ToTether) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
         if origin == self.broker_id:
@@ -332,10 +340,11 @@ class Parts:
         marks = (one.mark(batch, self.context.now) for one in self.mechanisms)
         return next(filter(None, marks), 0)
 
-    def _publishers_of(self, life: Life) -> list[Publisher]:
+    def _publishers_of(self, life: Life) -> list[Inbound]:
         """Those of a life that are here: the client's session, and what is attached for it."""
         session = self.clients.sessions.get(life[0])
-        connected = [session] if session is not None and session.life == life else []
+        here = session is not None and session.inbound.life == life
+        connected = [session.inbound] if session is not None and here else []
         return [*connected, *self.tethered.of(life)]
 
     def _update_reading(self, life: Life) -> None:
@@ -346,10 +355,10 @@ class Parts:
         if not self._publishers_of(life):
             self.congestion.left(life)
 
-    def _left(self, publisher: Publisher) -> None:
+    def _left(self, publisher: Inbound) -> None:
         if isinstance(publisher, Tethered):
             self.tether_links.review(publisher.origin)
 
-    def _taken_over(self, publisher: Publisher) -> None:
+    def _taken_over(self, publisher: Inbound) -> None:
         self.clients.taken_over(publisher)
         self.tethered.taken_over(publisher)

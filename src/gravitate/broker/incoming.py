@@ -32,10 +32,9 @@ from gravitate.broker.messages.guests import (
     Deliveries,
     Entrusted,
     FromOrigin,
-    GuestAnswer,
     GuestCut,
+    GuestMessage,
     Reminder,
-    TakeGuest,
     ToOrigin,
 )
 from gravitate.errors import PeerError
@@ -65,7 +64,7 @@ class Incoming:
             Drained: parts.congestion.on_drained,
             MechanismMessage: parts.posts.handle,
             **_all((PrepareMove, MoveAnswer, EndMove), parts.paths.handle),
-            **_all((TakeGuest, GuestCut, GuestAnswer), subscribers.handle_along_path),
+            **_all((*get_args(GuestMessage), GuestCut), subscribers.handle_along_path),
             Entrusted: parts.deposits.heard,
             Reminder: lambda peer, message: subscribers.tethered.remind(message),
         }

@@ -71,8 +71,7 @@ class Upkeep:
         if change in (LinkChange.RESET, LinkChange.GIVEN_UP, LinkChange.ABSENT):
             parts.congestion.forget(peer)
         if change in (LinkChange.RESET, LinkChange.GIVEN_UP):
-            parts.relocations.lost(peer)
-            parts.reassignments.lost(peer)
+            parts.engine.on_link_lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
@@ -111,8 +110,7 @@ class Upkeep:
             case ["guest", what, which]:
                 self._parts.subscribers.timer(what, which)
             case ["move", *move]:
-                self._parts.relocations.expired(":".join(move))
-                self._parts.reassignments.expired(":".join(move))
+                self._parts.engine.on_timer(":".join(move))
             case ["chores"]:
                 pass  # every step goes on with them
             case ["recent"]:

@@ -59,8 +59,8 @@ class RandomMigrations:
         if connected:
             client = generator.choice(connected)
             session = self._session(client)
-            tether = session.tether if session is not None else None
-            source = client.broker if tether is None else tether.broker
+            place = session.inbound.place if session is not None else None
+            source = client.broker if place is None else place
             self._request(RelocatePublisher, client, source, generator)
 
     def _reassigns(self, _: None) -> None:
@@ -70,8 +70,8 @@ class RandomMigrations:
         if connected:
             client = generator.choice(connected)
             session = self._session(client)
-            tether = session.subscriber_tether if session is not None else None
-            source = client.broker if tether is None else tether.place
+            place = session.outbound.place if session is not None else None
+            source = client.broker if place is None else place
             self._request(ReassignSubscriber, client, source, generator)
 
     def _request(

@@ -127,7 +127,7 @@ def test_nor_one_that_is_tethered_or_gone() -> None:
     why = Rationale("a test")
     move = RelocatePublisher("m", "pub", "a", "b", why, ("a", "b"))
     scene.wired.tell("a", MoveRequested(move))
-    assert scene.wired.brokers["a"].clients.sessions["pub"].tether is not None
+    assert scene.wired.brokers["a"].clients.sessions["pub"].inbound.place is not None
     scene.asked("a")
     scene.wired.tell("a", ClientDisconnected("pub"))
     assert scene.asked("a") == []

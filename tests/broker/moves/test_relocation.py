@@ -24,13 +24,14 @@ from gravitate.broker.interface.inputs import (
     MoveRequested,
 )
 from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.moves.relocation import PATIENCE_S, State
+from gravitate.broker.moves.relocation import SOURCE, State
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 from tests.support.wired import Wired
 
+PATIENCE_S = {state: wait.patience_s or 0.0 for state, wait in SOURCE.waits.items()}
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
 """a - b - c - d, and e beside b."""
 

@@ -65,7 +65,7 @@ async def with_stock(
     stock = await asyncio.to_thread(StockSubscriber, port, qos, version)
     try:
         session = running.nodes["b1"].broker.clients.sessions["stock"]
-        await eventually(lambda: not session.unsettled_subscriptions)
+        await eventually(lambda: not session.outbound.unsettled_subscriptions)
         async with voices(running, last) as speakers:
             await speakers.reach(10)
             done = then(stock, speakers)
@@ -131,7 +131,7 @@ def test_one_that_publishes_and_subscribes_is_moved_in_both_ways_at_once() -> No
             async def both(stock: StockSubscriber, speakers: Voices) -> None:
                 await asyncio.to_thread(stock.publish, 0)
                 session = running.nodes["b1"].broker.clients.sessions["stock"]
-                await eventually(session.at_rest)
+                await eventually(session.inbound.at_rest)
                 moved = await asyncio.gather(
                     reassigned(running, "stock", "b1", "b4"),
                     relocated(running, "stock", "b1", "b3"),

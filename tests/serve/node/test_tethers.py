@@ -85,7 +85,8 @@ def test_a_stock_publisher_under_load_is_moved_ten_times_and_nothing_is_missed()
                             await asyncio.sleep(0.01)
                     assert record.outcome == "done", record
                     place = target
-                assert running.nodes["b1"].broker.clients.sessions["stock"].tether is not None
+                session = running.nodes["b1"].broker.clients.sessions["stock"]
+                assert session.inbound.place == "b2"
                 assert [one.id for one in running.nodes["b2"].broker.tethered] == ["stock"]
             finally:
                 await asyncio.to_thread(stock.stop)

@@ -53,7 +53,7 @@ def test_large_messages_to_a_subscriber_that_never_acknowledges_are_bounded(run:
         stuck = lab.Client(node, "stuck", acknowledges=False)
         stuck.subscribe()
         await lab.eventually(lambda: stuck.settled)
-        session = node.broker.clients.sessions["stuck"]
+        session = node.broker.clients.sessions["stuck"].outbound
         publisher = lab.Client(node, "publisher")
         held = []
         for number in range(40):

@@ -100,7 +100,7 @@ class Destinations:
                 if target != NOWHERE:
                     anchors.append(target)
                 continue
-            session, qos, no_local = target.session, target.qos, target.no_local
+            session, qos, no_local = target.receiver, target.qos, target.no_local
             if session in sessions:
                 _, other_qos, other_no_local = sessions[session]
                 qos, no_local = max(qos, other_qos), no_local and other_no_local

@@ -1,4 +1,4 @@
-"""To whom a batch is delivered: what forwarding knows of sessions."""
+"""To whom a batch is delivered: what forwarding knows of subscribers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gravitate.model.events import Batch
 
 
 class Receiver(Protocol):
-    """A session, for which duplicates are left out and which may keep what comes."""
+    """One subscriber, for whom duplicates are left out and which may keep what comes."""
 
     id: str
     congested: bool
@@ -39,4 +39,4 @@ class Subscription(Protocol):
     no_local: bool
 
     @property
-    def session(self) -> Receiver: ...
+    def receiver(self) -> Receiver: ...

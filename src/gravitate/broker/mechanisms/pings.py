@@ -30,7 +30,7 @@ class Pings:
     def ask(self, mechanism: Mechanism, publisher: str, brokers: Sequence[str]) -> None:
         """Have a publisher measure; one whose connection would stay here is not asked."""
         session = self._clients.sessions.get(publisher)
-        if session is None or session.tether is not None or session.stays():
+        if session is None or session.inbound.place is not None or session.stays():
             mechanism.on_pinged(publisher, {}, self._context.now)
             return
         asked = PingBrokers(publisher, tuple(brokers), next(self._tokens))

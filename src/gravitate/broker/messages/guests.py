@@ -3,10 +3,10 @@
 `Entrusted` and `Reminder` are said between neighbours, of those they serve for others: what a
 broker must not forget when it is killed is known to its neighbours (`deposits`).
 
-`TakeGuest`, `GuestAnswer` and `GuestCut` go along the path of a move, over primary links: their
-place among the events on them is part of what they mean (`staging`). The rest goes over the direct
-link between the broker that serves a subscriber and the one where its client is connected, the
-*origin* (`subscriber_remote`, `subscriber_origin`).
+`TakeGuest`, `GuestAnswer`, `GuestCut` and `StagingPoll` go along the path of a move, over primary
+links: their place among the events on them is part of what they mean (`staging`). The rest goes
+over the direct link between the broker that serves a subscriber and the one where its client is
+connected, the *origin* (`subscriber_remote`, `subscriber_origin`).
 
 Part of `messages`, which says what frames and messages are.
 """
@@ -109,6 +109,14 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     """Of what the batches were matched by."""
 
 
+class StagingPoll(msgspec.Struct, frozen=True, tag="guestpoll"):
+    """The last broker of `path` is to say again that the guest has arrived, or is gone: its word
+    may have been lost. Goes from the first to the last."""
+
+    move: str
+    path: tuple[str, ...]
+
+
 class OfSubscriber(msgspec.Struct, frozen=True):
     """Said about a subscriber that is served by one broker and connected to another, which calls
     it `number`; what was said of an earlier `attachment` does not count."""
@@ -199,7 +207,7 @@ class Reminder(OfSubscriber, frozen=True, tag="remind"):
     version: Natural = 0
 
 
-GuestMessage = TakeGuest | GuestAnswer
+GuestMessage = TakeGuest | GuestAnswer | StagingPoll
 """Said along the path of a subscriber's move; `GuestCut` too, which carries batches."""
 Deposit = Entrusted | Reminder
 """Said between neighbours."""

@@ -22,7 +22,17 @@ from typing import Any, NamedTuple, Protocol
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.table import LEASE, Event, Late, LinkLost, Part, Row, Stopping
+from gravitate.broker.moves.table import (
+    LEASE,
+    Event,
+    Granted,
+    Late,
+    LinkLost,
+    Part,
+    Refused,
+    Row,
+    Stopping,
+)
 from gravitate.model.moves import Move, MoveOutcome
 
 MoveWatcher = Callable[[Move, str, str, float], None]
@@ -50,7 +60,8 @@ class Run:
     """One part in one move. `move` is None where somebody else leads it."""
 
     __slots__ = (
-        "data", "heard", "id", "move", "part", "player", "since", "state", "subject", "until", "why",
+        "data", "heard", "id", "move", "part", "player", "since", "state", "subject", "until",
+        "why",
     )  # fmt: skip
 
     def __init__(self, part: Part, player: object, id: str, subject: Any, data: Any) -> None:
@@ -133,6 +144,10 @@ class Engine:
             self._by_subject[run.subject] = run
 
     # What happens --------------------------------------------------------------------------
+
+    def on_answer(self, move: str, granted: bool, reason: str) -> None:
+        """The brokers on the path of a move let it begin, or do not."""
+        self.tell(move, Granted() if granted else Refused(reason))
 
     def tell(self, move: str, event: Event) -> bool:
         """Whether it was something to the run of a move."""

@@ -49,8 +49,9 @@ from gravitate.broker.moves.table import (
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.sessions.clients import Clients
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
-from gravitate.broker.sessions.session import Publisher, Session
+from gravitate.broker.sessions.session import Session
 from gravitate.model.moves import RelocatePublisher
 
 
@@ -128,6 +129,8 @@ class Relocations:
             return f"{id} is not attached to {self._context.broker_id}"
         if self._engine.is_busy(publisher):
             return f"{id} is on the move already"
+        if publisher.origin is None and self._engine.is_busy(self._client(publisher).outbound):
+            return f"{id} is on the move as a subscriber"
         if publisher.arriving is not None:
             return f"{id} is still arriving"
         if not publisher.at_rest():
@@ -137,27 +140,30 @@ class Relocations:
     def begin(self, move: RelocatePublisher) -> Begun:
         publisher = self._attached(move.publisher)
         assert publisher is not None
-        if isinstance(publisher, Session) and publisher.stays():
+        if publisher.origin is None and self._client(publisher).stays():
             publisher = self._tethers.make(publisher)
-        return Begun(publisher, publisher.origin if isinstance(publisher, Tethered) else "")
+        return Begun(publisher, publisher.origin or "")
 
     def may_move(self, publisher: str) -> bool:
         """Whether a publisher of this broker could be sent elsewhere, as far as is known here."""
         return self._attached(publisher) is not None
 
-    def _attached(self, id: str) -> Publisher | None:
+    def _attached(self, id: str) -> Inbound | None:
         """The publisher, if it is attached to this broker."""
         session = self._clients.sessions.get(id)
-        if session is not None and session.tether is None:
-            return session
+        if session is not None and session.inbound.place is None:
+            return session.inbound
         return self._tethered.find(id)
+
+    def _client(self, publisher: Inbound) -> Session:
+        return self._clients.sessions[publisher.id]
 
     # What happens --------------------------------------------------------------------------
 
-    def on_at_rest(self, publisher: Publisher) -> None:
+    def on_at_rest(self, publisher: Inbound) -> None:
         self._engine.tell_subject(publisher, AtRest())
 
-    def on_departure(self, publisher: Publisher, gone: bool) -> None:
+    def on_departure(self, publisher: Inbound, gone: bool) -> None:
         event = Departed() if gone else CameBack(f"{publisher.id!r} came back")
         self._engine.tell_subject(publisher, event)
 
@@ -168,9 +174,8 @@ class Relocations:
         return Paused in run.heard and bool(run.subject.at_rest())
 
     def has_subscribed(self, run: Run, event: Event) -> bool:
-        publisher = run.subject
-        is_client = isinstance(publisher, Session)
-        return self.is_quiet(run, event) and is_client and publisher.subscribes()
+        is_client = self.is_quiet(run, event) and run.subject.origin is None
+        return is_client and self._client(run.subject).subscribes()
 
     def redirect(self, run: Run, event: Event) -> None:
         run.subject.say(Redirect(run.subject.id, run.move.target))

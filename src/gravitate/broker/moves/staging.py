@@ -45,13 +45,16 @@ from gravitate.broker.lives import Life
 from gravitate.broker.messages.guests import (
     GuestAnswer,
     GuestCut,
+    GuestMessage,
     GuestStep,
+    StagingPoll,
     TakeGuest,
 )
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.routing.settlement import NOWHERE, Open
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import NOBODY, LocalOutbound
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
@@ -70,7 +73,9 @@ class Guest:
         "partly", "parts", "ready", "request", "served_version", "session", "since", "subscribed",
     )  # fmt: skip
 
-    def __init__(self, request: TakeGuest, session: Session, is_recall: bool, since: float) -> None:
+    def __init__(
+        self, request: TakeGuest, session: Outbound, is_recall: bool, since: float
+    ) -> None:
         self.since = since
         self.is_recall = is_recall
         """Nobody leads it here: the old place is to be told whom it is about."""
@@ -130,7 +135,7 @@ class Guests:
         paths: MovePaths,
         links: LinkTable,
         salvage: Salvage,
-        make_tethered: Callable[[TakeGuest], Session],
+        make_tethered: Callable[[TakeGuest], Outbound],
         ports: GuestPorts,
     ) -> None:
         self._ports = ports
@@ -142,7 +147,7 @@ class Guests:
         self._salvage = salvage
         self._make_tethered = make_tethered
         self._by_move: dict[str, Guest] = {}
-        self._by_session: dict[Session, Guest] = {}
+        self._by_session: dict[Outbound, Guest] = {}
         self._arrived: set[str] = set()
         """Moves by which guests have come that are served by now, until their leases are over."""
         self._series = count(1)
@@ -161,7 +166,7 @@ class Guests:
 
     # Along the path ------------------------------------------------------------------------
 
-    def handle(self, peer: str, message: TakeGuest | GuestCut | GuestAnswer) -> None:
+    def handle(self, peer: str, message: GuestMessage | GuestCut) -> None:
         path = message.path
         place = self._paths.place(peer, path, isinstance(message, GuestAnswer))
         if isinstance(message, GuestAnswer):
@@ -173,6 +178,8 @@ class Guests:
             self._paths.pass_on(path[place + 1], message)
         elif isinstance(message, TakeGuest):
             self.take(message)
+        elif isinstance(message, StagingPoll):
+            self._polled(message)
         else:
             self._cut(message)
 
@@ -233,18 +240,11 @@ class Guests:
 
     def _make(self, request: TakeGuest, is_recall: bool) -> Guest:
         if request.origin:
-            session = self._make_tethered(request)
+            session: Outbound = self._make_tethered(request)
         else:
-            session = Session(
-                request.subscriber,
-                request.incarnation,
-                0,
-                False,
-                self._context.options,
-                self._dispatch.hand_over,
-                lambda effect: None,
-                self._context.lives,
-            )
+            about = (request.subscriber, request.incarnation, 0)
+            options, lives = self._context.options, self._context.lives
+            session = LocalOutbound(*about, options, lives, NOBODY, self._subscriptions)
         return Guest(request, session, is_recall, self._context.now)
 
     def _take(self, guest: Guest) -> None:
@@ -263,13 +263,13 @@ class Guests:
         guest.subscribed = True
         self.on_settled(session)
 
-    def on_partly_settled(self, session: Session, name: str) -> None:
+    def on_partly_settled(self, session: Outbound, name: str) -> None:
         guest = self._by_session.get(session)
         if guest is not None:
             guest.partly.add(name)
             self.on_settled(session)
 
-    def on_settled(self, session: Session) -> None:
+    def on_settled(self, session: Outbound) -> None:
         guest = self._by_session.get(session)
         if guest is None or not guest.subscribed:
             return
@@ -300,14 +300,18 @@ class Guests:
             self._answer(guest, GuestStep.READY)
         return guest is not None
 
-    def _cut(self, message: GuestCut) -> None:
-        guest = self._by_move.get(message.move)
-        if guest is None:
-            if message.more:
-                return
+    def _polled(self, message: StagingPoll | GuestCut) -> None:
+        """Who leads a guest here may not have heard how it went."""
+        if message.move not in self._by_move:
             step = GuestStep.ARRIVED if message.move in self._arrived else GuestStep.GONE
             answer = GuestAnswer(message.move, message.path, step, "no guest of that move")
             self._paths.pass_on(message.path[-2], answer)
+
+    def _cut(self, message: GuestCut) -> None:
+        guest = self._by_move.get(message.move)
+        if guest is None:
+            if not message.more:
+                self._polled(message)
             return
         if message.path != guest.request.path:
             return  # of who was asked before
@@ -352,7 +356,7 @@ class Guests:
 
     # Who comes -----------------------------------------------------------------------------
 
-    def claim(self, subscriber: str, incarnation: int) -> Session | None:
+    def claim(self, subscriber: str, incarnation: int) -> Outbound | None:
         """The session that was handed over for a client, which connects here."""
         for guest in reversed(self._by_move.values()):
             request = guest.request
@@ -364,7 +368,7 @@ class Guests:
                 return guest.session
         return None
 
-    def claim_tethered(self, origin: str, number: int, move: str) -> Session | None:
+    def claim_tethered(self, origin: str, number: int, move: str) -> Outbound | None:
         """The session that was handed over for a client of another broker's."""
         guest = self._by_move.get(move)
         if guest is None or (guest.request.origin, guest.request.number) != (origin, number):
@@ -377,7 +381,7 @@ class Guests:
         guest.claimed = True
         return True
 
-    def arrived(self, session: Session) -> bool:
+    def arrived(self, session: Outbound) -> bool:
         """Whether a session was a guest's; it is served here from now on."""
         guest = self._by_session.get(session)
         if guest is None:
@@ -420,7 +424,7 @@ class Guests:
         if guest is not None and not guest.claimed and not guest.is_recall:
             self._drop(guest)
 
-    def left(self, session: Session) -> bool:
+    def left(self, session: Outbound) -> bool:
         """Whether a session was a guest's; who had come for it is gone, or it is too far behind."""
         guest = self._by_session.get(session)
         if guest is not None:
@@ -467,7 +471,7 @@ class Guests:
     def _drop(self, guest: Guest) -> None:
         self._forget(guest)
         guest.session.discard()
-        self._subscriptions.end_all(guest.session)
+        self._subscriptions.close(guest.session)
 
     def _forget(self, guest: Guest) -> None:
         del self._by_move[guest.request.move]

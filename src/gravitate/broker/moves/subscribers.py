@@ -26,7 +26,7 @@ from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.errors import PeerError
 
 
@@ -104,16 +104,12 @@ class SubscriberMoves:
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
 
-    def close_overloaded(self, session: Session) -> None:
+    def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""
         self._dispatch.events_overflowed += session.owed_events()
         if not self._clients.close_overloaded(session):
-            self.reassignments.overloaded(session)
+            self.reassignments.on_overloaded(session)
             self.tethered.overloaded(session)
-
-    def session_ended(self, session: Session) -> None:
-        self.reassignments.closed(session)
-        self.guests.left(session)
 
 
 def _check_matched(message: Deliveries | GuestCut) -> None:

@@ -1,12 +1,11 @@
 """Everything clients ask of a broker: connect, subscribe, advertise, publish, acknowledge.
 
-Turns client inputs into calls on sessions, router, dispatch and publishers. A publication whose
-topic is not advertised yet is advertised for the client. What a client with a tether publishes
-and advertises is passed to the tether, which knows where the client is attached as a publisher;
-what one with a subscriber's tether subscribes to, to that.
+Turns client inputs into calls on what takes them (`PublishesAt`, `ServedAt`): this broker's own
+publishers and subscriptions, or whoever stands for a client that is attached, or served, elsewhere.
+A publication whose topic is not advertised yet is advertised for the client.
 
-A session may outlive its connection, and be handed over from another broker, where its client moves
-as a subscriber (`reassignment`).
+What a client is owed may outlive its connection, and be handed over from another broker, where its
+client moves as a subscriber (`reassignment`).
 """
 
 from __future__ import annotations
@@ -33,9 +32,12 @@ from gravitate.broker.interface.inputs import (
     Continues,
 )
 from gravitate.broker.messages.guests import Wanted
-from gravitate.broker.sessions.elsewhere import PublishersElsewhere, SubscribersElsewhere
+from gravitate.broker.sessions.elsewhere import PublishersElsewhere
+from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.local import LocalOutbound
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.publishers import CLIENTS_OWN, Publishers
-from gravitate.broker.sessions.session import Publisher, Session
+from gravitate.broker.sessions.session import Session
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -47,16 +49,22 @@ ATTACHMENTS_MAX: Final = 1 << 20
 class ClientPorts(NamedTuple):
     """Who is asked and told about sessions."""
 
-    on_closed: Callable[[Publisher], None]
-    """Told of publishers that end with their session."""
-    on_ended: Callable[[Session], None]
+    on_ended: Callable[[Outbound], None]
     """Told of every session that ends with its connection, before anything is undone."""
-    on_drained: Callable[[Session], None]
+    on_drained: Callable[[Outbound], None]
     """Told when a session that holds owes its client nothing else."""
-    continued: Callable[[ClientConnected], Session | None]
-    """Asked for the session that a client goes on with which connects."""
-    on_arrived: Callable[[Session], None]
-    """Told when a client goes on with a session that holds."""
+    continued: Callable[[ClientConnected], Outbound | None]
+    """Asked for what a client goes on with which connects."""
+    on_arrived: Callable[[Outbound], None]
+    """Told when a client goes on with what held for it."""
+
+
+class _Connections:
+    """The outlet of clients that are connected here: effects."""
+
+    def __init__(self, context: Context, dispatch: Dispatch) -> None:
+        self.say = context.emit
+        self.hand_over = dispatch.hand_over
 
 
 class Clients:
@@ -69,18 +77,16 @@ class Clients:
         dispatch: Dispatch,
         publishers: Publishers,
         tethers: PublishersElsewhere,
-        subscriber_tethers: SubscribersElsewhere,
         ports: ClientPorts,
     ) -> None:
         self._ports = ports
         self._context = context
         self._subscriptions = subscriptions
-        self._dispatch = dispatch
+        self._outlet = _Connections(context, dispatch)
         self._publishers = publishers
         self._tethers = tethers
-        self._subscriber_tethers = subscriber_tethers
         self.sessions: dict[str, Session] = {}
-        self._persisting: dict[int, tuple[Session, int]] = {}
+        self._persisting: dict[int, tuple[Inbound, int]] = {}
         self._tokens = count(1)
 
     # Sessions ------------------------------------------------------------------------------
@@ -88,200 +94,178 @@ class Clients:
     def connected(self, input: ClientConnected) -> None:
         if input.session in self.sessions:
             self.close(input.session, TAKEN_OVER)
-        attachment = input.attachment * ATTACHMENTS_MAX
-        session = self._ports.continued(input)
-        if session is not None:
-            session.renew(input, attachment, self._context.emit)
+        outbound = self._ports.continued(input)
+        if outbound is not None:
+            assert isinstance(outbound, LocalOutbound)
+            outbound.renew(input.window, self._outlet)
         elif input.continues is Continues.MOVED:
             self._context.emit(CloseSession(input.session, NOT_HERE))
             return
         else:
-            session = self._new_session(input, attachment)
-        self.sessions[session.id] = session
-        publishers = self._publishers
-        former = publishers.departing.get(session.id)
-        if former is not None and isinstance(former, Session):
-            if former.incarnation != session.incarnation:
-                publishers.abandon(session.id)
-                publishers.ports.on_departure(session.id, False)
+            outbound = self._new_outbound(input)
+        inbound = self._new_inbound(input)
+        id, publishers = input.session, self._publishers
+        self.sessions[id] = Session(input, outbound, inbound)
+        former = publishers.departing.get(id)
+        if former is not None and former.origin is None:
+            if former.incarnation != input.incarnation:
+                publishers.abandon(id)
+                publishers.ports.on_departure(former, False)
             else:
-                publishers.came_back(session.id, session.incarnation)
-        if session.counts and not self._tethers.adopt(session):
-            publishers.bring_along(session)
-        if not session.holding:
-            self._observe(session, "opened")
-        publishers.update_reading(session)
+                publishers.came_back(id, input.incarnation)
+        if input.counts and not self._tethers.adopt(inbound):
+            publishers.bring_along(inbound)
+        if not outbound.holding:
+            self._observe(outbound, "opened")
+        publishers.update_reading(inbound)
 
-    def _new_session(self, input: ClientConnected, attachment: int) -> Session:
-        return Session(
-            input.session,
-            input.incarnation,
-            input.window,
-            input.counts,
-            self._context.options,
-            self._dispatch.hand_over,
-            self._context.emit,
-            self._context.lives,
-            attachment,
-            input.follows,
-        )
+    def _new_outbound(self, input: ClientConnected) -> LocalOutbound:
+        options, lives = self._context.options, self._context.lives
+        about = (input.session, input.incarnation, input.window)
+        return LocalOutbound(*about, options, lives, self._outlet, self._subscriptions)
+
+    def _new_inbound(self, input: ClientConnected) -> Inbound:
+        about = (input.session, input.incarnation, input.attachment * ATTACHMENTS_MAX)
+        options, timer = self._context.options, f"hold:{input.session}"
+        return Inbound(*about, options, self._outlet, timer, self._publishers)
 
     def arrived(self, id: str) -> None:
         """The client goes on with what was kept for it."""
         session = self.sessions.get(id)
-        if session is not None and session.holding and session.is_renewed:
-            session.is_renewed = False
-            self._ports.on_arrived(session)
+        if session is not None and session.outbound.holding and session.outbound.is_renewed:
+            session.outbound.is_renewed = False
+            self._ports.on_arrived(session.outbound)
 
     def disconnected(self, id: str) -> None:
         """The session ends: what it published still goes out, then everything is undone."""
         session = self.sessions.get(id)
-        if session is None:
-            return
-        self._ports.on_ended(session)
-        if session.tether is None:
-            self._publishers.release(session)
-        self._end_session(session)
-        self._observe(session, "closed")
-        if session.tether is None:
-            self._publishers.unadvertise_all(session)
-            self._ports.on_closed(session)
-        else:
-            self._tethers.close(session)
+        if session is not None:
+            self._ports.on_ended(session.outbound)
+            self._end_session(session)
+            session.inbound.at.close(session.inbound)
 
     def _end_session(self, session: Session) -> None:
+        inbound, outbound = session.inbound, session.outbound
+        self._publishers.release(inbound)
         del self.sessions[session.id]
-        session.live = False
-        self._publishers.ports.on_gone(session.life)
+        outbound.live = inbound.live = False
+        self._publishers.ports.on_gone(inbound.life)
         # What an arriving publisher sent was not accepted; it will send it where it goes.
-        session.arriving = None
-        if session.subscriber_tether is not None:
-            self._subscriber_tethers.close(session)
-        self._subscriptions.end_all(session)
+        inbound.arriving = None
+        outbound.at.close(outbound)
+        self._observe(outbound, "closed")
 
-    def _observe(self, session: Session, state: str) -> None:
+    def _observe(self, outbound: Outbound, state: str) -> None:
         context = self._context
-        if session.observed:
+        if outbound.observed:
             for observer in context.observers:
-                observer.on_session(context.broker_id, session.id, state, context.now)
+                observer.on_session(context.broker_id, outbound.id, state, context.now)
 
-    def park(self, session: Session, target: str) -> None:
-        """Send the client to `target`, as a subscriber; its session stays as it is."""
-        del self.sessions[session.id]
-        self._publishers.ports.on_gone(session.life)
-        session.say(CloseSession(session.id, MOVED, target))
-        session.fall_silent()
+    def park(self, outbound: Outbound, target: str) -> None:
+        """Send the client to `target`, as a subscriber; what it is owed is kept."""
+        session = self.sessions.pop(outbound.id)
+        session.inbound.live = False
+        self._publishers.ports.on_gone(session.inbound.life)
+        session.outbound.say(CloseSession(session.id, MOVED, target))
+        session.outbound.disconnect()
 
-    def end_parked(self, session: Session) -> None:
-        """The client of a session is elsewhere, or nowhere."""
-        session.live = False
-        self._subscriptions.end_all(session)
-        self._observe(session, "closed")
+    def end_parked(self, outbound: Outbound) -> None:
+        """The client that something was kept for is elsewhere, or nowhere."""
+        outbound.live = False
+        self._subscriptions.close(outbound)
+        self._observe(outbound, "closed")
 
     def close(self, id: str, reason: str) -> None:
         self.disconnected(id)
         self._context.emit(CloseSession(id, reason))
 
-    def close_overloaded(self, session: Session) -> bool:
-        """Whether a session that fell too far behind had a connection; it is closed then."""
-        is_connected = self.sessions.get(session.id) is session
+    def close_overloaded(self, outbound: Outbound) -> bool:
+        """Whether a subscriber that fell too far behind has a connection; it is closed then."""
+        session = self.sessions.get(outbound.id)
+        is_connected = session is not None and session.outbound is outbound
         if is_connected:
-            self.close(session.id, OVERLOADED)
+            self.close(outbound.id, OVERLOADED)
         return is_connected
 
-    def depart(self, session: Session, target: str) -> None:
+    def depart(self, publisher: Inbound, target: str) -> None:
         """Send the client to `target`; its advertisements wait to be taken along."""
+        session = self.sessions[publisher.id]
         assert not session.subscribes(), f"{session.id} subscribes here"
-        self._publishers.release(session)
         self._end_session(session)
-        self._observe(session, "closed")
         self._context.emit(CloseSession(session.id, MOVED, target))
-        self._publishers.depart(session)
+        self._publishers.depart(publisher)
 
     def acknowledged(self, id: str, sequence: int) -> None:
         session = self.sessions.get(id)
         if session is not None:
-            session.acknowledged(sequence)
-            if session.holding and session.drained():
-                self._ports.on_drained(session)
+            outbound = session.outbound
+            outbound.acknowledged(sequence)
+            if outbound.holding and outbound.drained():
+                self._ports.on_drained(outbound)
 
     def congested(self, id: str, congested: bool) -> None:
         session = self.sessions.get(id)
         if session is not None:
-            session.congested = congested
+            session.outbound.congested = congested
 
     # Subscriptions -------------------------------------------------------------------------
 
     def subscribed(self, input: ClientSubscribed) -> None:
         session = self.sessions.get(input.session)
-        if session is None:
-            return
-        wanted = Wanted(input.name, input.filter, input.qos, input.no_local)
-        if session.subscriber_tether is None:
-            self._subscriptions.subscribe(session, wanted)
-        else:
-            self._subscriber_tethers.subscribe(session, wanted)
+        if session is not None:
+            wanted = Wanted(input.name, input.filter, input.qos, input.no_local)
+            session.outbound.at.subscribe(session.outbound, wanted)
 
     def unsubscribed(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
-        if session is None:
-            return
-        if session.subscriber_tether is None:
-            self._subscriptions.unsubscribe(session, name)
-        else:
-            self._subscriber_tethers.unsubscribe(session, name)
+        if session is not None:
+            session.outbound.at.unsubscribe(session.outbound, name)
 
     # Publications --------------------------------------------------------------------------
 
     def advertised(self, id: str, name: str, filter: Filter) -> None:
         session = self.sessions.get(id)
-        if session is None:
-            return
-        if session.tether is None:
-            self._publishers.advertise(session, f"{CLIENTS_OWN}{name}", filter)
-        else:
-            self._tethers.advertise(session, f"{CLIENTS_OWN}{name}", filter)
+        if session is not None:
+            session.inbound.at.advertise(session.inbound, f"{CLIENTS_OWN}{name}", filter)
 
     def unadvertised(self, id: str, name: str) -> None:
         session = self.sessions.get(id)
-        if session is None:
-            return
-        if session.tether is None:
-            self._publishers.withdraw(session, f"{CLIENTS_OWN}{name}")
-        else:
-            self._tethers.withdraw(session, f"{CLIENTS_OWN}{name}")
+        if session is not None:
+            session.inbound.at.withdraw(session.inbound, f"{CLIENTS_OWN}{name}")
 
     def published(self, input: ClientPublished) -> None:
         session = self.sessions.get(input.session)
-        if session is None or session.departed:
+        if session is None:
             return
-        if session.arriving is not None:
-            session.arriving.append(input)
-            session.unpublished.add(input.bodies)
-            self._publishers.update_reading(session)
+        inbound = session.inbound
+        if inbound.departed:
+            return
+        if inbound.arriving is not None:
+            inbound.arriving.append(input)
+            inbound.unpublished.add(input.bodies)
+            self._publishers.update_reading(inbound)
             return
         size = len(input.bodies)
-        batch = self._number(session, input, size)
+        first = input.first_counter if session.client.counts else None
+        batch = self._number(inbound, input, size, first)
         if batch is not None:
-            if session.tether is None:
-                self._publishers.publish(session, batch)
-            else:
-                self._tethers.publish(session, batch)
+            inbound.at.publish(inbound, batch)
         if input.qos:
-            self._accept(session, size, batch)
+            self._accept(inbound, size, batch)
 
-    def _number(self, session: Session, input: ClientPublished, size: int) -> Batch | None:
+    def _number(
+        self, inbound: Inbound, input: ClientPublished, size: int, first: int | None
+    ) -> Batch | None:
         """The publications as a batch, less what the client has sent before."""
-        first = session.next_counter
-        if session.counts and input.first_counter is not None:
-            first = input.first_counter
-        known = session.next_counter - first
+        if first is None:
+            first = inbound.next_counter
+        known = inbound.next_counter - first
         if known >= size:
             return None
-        session.next_counter = first + size
+        inbound.next_counter = first + size
         batch = Batch(
-            session.id,
-            session.incarnation,
+            inbound.id,
+            inbound.incarnation,
             range(first, first + size),
             input.bodies,
             input.qos,
@@ -293,26 +277,27 @@ class Clients:
         """The oldest publication has waited long enough."""
         session = self.sessions.get(id)
         if session is not None:
-            self._publishers.release(session)
+            self._publishers.release(session.inbound)
 
-    def _accept(self, session: Session, size: int, batch: Batch | None) -> None:
+    def _accept(self, inbound: Inbound, size: int, batch: Batch | None) -> None:
         if self._context.options.durable and batch is not None:
             token = next(self._tokens)
-            self._persisting[token] = (session, size)
-            session.persisting += 1
+            self._persisting[token] = (inbound, size)
+            inbound.persisting += 1
             self._context.emit(Persist(token, batch))
         else:
-            self._context.emit(Accept(session.id, size))
+            self._context.emit(Accept(inbound.id, size))
 
     def persisted(self, token: int) -> None:
-        session, size = self._persisting.pop(token)
-        session.persisting -= 1
-        if session.live:
-            self._context.emit(Accept(session.id, size))
-            if session.at_rest():
-                self._publishers.ports.on_at_rest(session)
+        inbound, size = self._persisting.pop(token)
+        inbound.persisting -= 1
+        if inbound.live:
+            self._context.emit(Accept(inbound.id, size))
+            if inbound.at_rest():
+                self._publishers.ports.on_at_rest(inbound)
 
-    def taken_over(self, publisher: Publisher) -> None:
+    def taken_over(self, publisher: Inbound) -> None:
         """The publisher of a session is attached elsewhere: its client is there."""
-        if self.sessions.get(publisher.id) is publisher:
+        session = self.sessions.get(publisher.id)
+        if session is not None and session.inbound is publisher:
             self.close(publisher.id, TAKEN_OVER)

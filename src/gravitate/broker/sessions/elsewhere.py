@@ -1,57 +1,73 @@
-"""What stands for a client that is connected here and attached, or served, elsewhere.
+"""Where clients are told things, and who takes what they do.
 
-What sessions know of tethers: whom to tell what the client does, and when it must wait.
+A client of this broker may be attached as a publisher, or served as a subscriber, elsewhere, while
+it stays connected here. Whoever takes what it does then stands in for this broker's own publishers
+and subscriptions; sessions do not know which of them it is.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gravitate.broker.measure import Measure
+from gravitate.broker.interface.effects import ToClient, ToPublisher
 from gravitate.broker.messages.guests import Wanted
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
 if TYPE_CHECKING:
-    from gravitate.broker.sessions.session import Session
+    from gravitate.broker.sessions.inbound import Inbound
+    from gravitate.broker.sessions.local import LocalOutbound
 
 
-class PublisherElsewhere(Protocol):
-    """One client as a publisher."""
+class PublisherOutlet(Protocol):
+    """Where what a publisher is told goes: to its connection, or to the broker that has one."""
 
-    broker: str
-    """Where it is attached, or is being attached."""
-    held: bool
-    """The broker that it is attached to takes nothing from it for now."""
-    unsent: Measure
-    """What waits to be handed over."""
+    def say(self, effect: ToPublisher, /) -> None: ...
 
 
-class PublishersElsewhere(Protocol):
-    def adopt(self, session: Session) -> bool:
-        """Whether a client that comes back is attached elsewhere; its new session goes on."""
+class Outlet(Protocol):
+    """The same of a client in either role, with what it is given."""
 
-    def advertise(self, session: Session, key: str, filter: Filter) -> None: ...
+    def say(self, effect: ToClient, /) -> None: ...
 
-    def withdraw(self, session: Session, key: str) -> None: ...
+    def hand_over(self, to: LocalOutbound, batch: Batch, qos: int, sequence: int, /) -> None:
+        """`sequence` is the number of the first event, 0 at QoS 0."""
 
-    def publish(self, session: Session, batch: Batch) -> None: ...
 
-    def close(self, session: Session) -> None:
+class PublishesAt(Protocol):
+    """Takes what clients do as publishers."""
+
+    def place(self, inbound: Inbound) -> str | None:
+        """The broker that it is attached to, or is being attached to; None: this one, and nobody
+        stands for it."""
+
+    def advertise(self, inbound: Inbound, key: str, filter: Filter) -> None: ...
+
+    def withdraw(self, inbound: Inbound, key: str) -> None: ...
+
+    def publish(self, inbound: Inbound, batch: Batch) -> None: ...
+
+    def must_wait(self, inbound: Inbound) -> bool:
+        """Whether the client is not to be read from for now."""
+
+    def close(self, inbound: Inbound) -> None:
         """The client is gone."""
 
 
-class SubscriberElsewhere(Protocol):
-    """One client as a subscriber."""
-
-    place: str
-    """The broker that serves it, or is about to."""
+class PublishersElsewhere(PublishesAt, Protocol):
+    def adopt(self, inbound: Inbound) -> bool:
+        """Whether a client that comes back is attached elsewhere; its new session goes on."""
 
 
-class SubscribersElsewhere(Protocol):
-    def subscribe(self, session: Session, wanted: Wanted) -> None: ...
+class ServedAt(Protocol):
+    """Takes what clients do as subscribers."""
 
-    def unsubscribe(self, session: Session, name: str) -> None: ...
+    def place(self, outbound: LocalOutbound) -> str | None:
+        """The broker that serves it, or is about to; None: this one, and nobody stands for it."""
 
-    def close(self, session: Session) -> None:
+    def subscribe(self, outbound: LocalOutbound, wanted: Wanted) -> None: ...
+
+    def unsubscribe(self, outbound: LocalOutbound, name: str) -> None: ...
+
+    def close(self, outbound: LocalOutbound) -> None:
         """The client is gone."""

@@ -7,7 +7,7 @@ ahead. One that was sent away is *departing*: it has ended here, its advertiseme
 they have been taken along, or nobody has come for them in time.
 
 Does not know whether a publisher is the client of a session or is tethered to this broker: what
-the client is to be told goes to `Publisher.say`.
+the client is to be told goes to its outlet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gravitate.broker.lives import Life
 from gravitate.broker.routing.router import Router
 from gravitate.broker.routing.settlement import Open
 from gravitate.broker.sessions.chores import Chores
-from gravitate.broker.sessions.session import Publisher
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -49,15 +49,17 @@ class PublisherPorts(NamedTuple):
     """Asked whether events of a publisher go over a congested link."""
     on_gone: Callable[[Life], None]
     """Told of every publisher that was here."""
-    on_departure: Callable[[str, bool], None]
+    on_departure: Callable[[Inbound, bool], None]
     """Told of a departing publisher that it is gone (True) or back (False)."""
-    on_at_rest: Callable[[Publisher], None]
-    """Told when a publisher comes to rest, see `Publisher.at_rest`."""
-    on_taken_over: Callable[[Publisher], None]
+    on_at_rest: Callable[[Inbound], None]
+    """Told when a publisher comes to rest, see `Inbound.at_rest`."""
+    on_taken_over: Callable[[Inbound], None]
     """Told of a live publisher that it is attached elsewhere now."""
-    on_left: Callable[[Publisher], None]
+    on_left: Callable[[Inbound], None]
     """Told of a publisher that has ended here, or is no longer expected back."""
-    on_ended: Callable[[Publisher], None]
+    on_closed: Callable[[Inbound], None]
+    """Told of publishers that end with their session."""
+    on_ended: Callable[[Inbound], None]
     """Told when all that a publisher no longer advertises has ended everywhere."""
     take: Callable[[ClientPublished], None]
     """Looks at what a client has sent."""
@@ -79,15 +81,15 @@ class Publishers:
         self._dispatch = dispatch
         self._handovers = handovers
         self._chores = chores
-        self.departing: dict[str, Publisher] = {}
+        self.departing: dict[str, Inbound] = {}
         """Publishers on their way to another broker, by their ids."""
-        self._owners: dict[str, Publisher] = {}
+        self._owners: dict[str, Inbound] = {}
         """Whose the local advertisements are."""
 
     # Coming and going ----------------------------------------------------------------------
 
     def bring_along(
-        self, publisher: Publisher, advertisements: Mapping[str, Filter] | None = None
+        self, publisher: Inbound, advertisements: Mapping[str, Filter] | None = None
     ) -> None:
         """Attach the publisher here, with whatever it has advertised wherever it was, or with
         the advertisements given, by key, which it had elsewhere."""
@@ -117,7 +119,7 @@ class Publishers:
         if not moving:
             publisher.say(Attached(publisher.id))
 
-    def _arrived(self, publisher: Publisher) -> None:
+    def _arrived(self, publisher: Inbound) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
         sent, publisher.arriving = publisher.arriving, None
         if sent is not None:
@@ -127,23 +129,23 @@ class Publishers:
                 self.ports.take(input)
             self.update_reading(publisher)
 
-    def came_back(self, id: str, incarnation: int) -> list[Publisher]:
+    def came_back(self, id: str, incarnation: int) -> list[Inbound]:
         """A publisher attaches itself here; if it had been sent away, what it was then."""
         former = self.departing.get(id)
         if former is None or former.incarnation != incarnation:
             return []
         del self.departing[id]
         self.ports.on_left(former)
-        self.ports.on_departure(id, False)
+        self.ports.on_departure(former, False)
         return [former]
 
-    def depart(self, publisher: Publisher) -> None:
+    def depart(self, publisher: Inbound) -> None:
         """The publisher has ended here; its advertisements wait to be taken along."""
         assert not publisher.live, f"{publisher.id} goes on here"
         if publisher.advertisements:
             self.departing[publisher.id] = publisher
         else:
-            self.ports.on_departure(publisher.id, True)
+            self.ports.on_departure(publisher, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
@@ -167,13 +169,21 @@ class Publishers:
         if self.departing.get(publisher.id) is publisher:
             del self.departing[publisher.id]
             self.ports.on_left(publisher)
-            self.ports.on_departure(publisher.id, True)
+            self.ports.on_departure(publisher, True)
         elif publisher.live:
             self.ports.on_taken_over(publisher)
 
+    def close(self, publisher: Inbound) -> None:
+        """Its client is gone."""
+        self.unadvertise_all(publisher)
+        self.ports.on_closed(publisher)
+
+    def place(self, publisher: Inbound) -> None:
+        """Nobody stands for it."""
+
     # Advertisements ------------------------------------------------------------------------
 
-    def advertise(self, publisher: Publisher, key: str, filter: Filter) -> None:
+    def advertise(self, publisher: Inbound, key: str, filter: Filter) -> None:
         """Advertise under `key`, whatever that meant before."""
         former = publisher.advertisements.get(key)
         if former is not None and former != filter:
@@ -212,7 +222,7 @@ class Publishers:
             id, publisher.id, publisher.incarnation, filter, settled, partly, publisher.attachment
         )
 
-    def _answered(self, publisher: Publisher, key: str) -> None:
+    def _answered(self, publisher: Inbound, key: str) -> None:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss
         nothing: what is published follows the links on which it has not settled."""
         publisher.unanswered_advertisements.discard(key)
@@ -223,12 +233,12 @@ class Publishers:
         elif publisher.may_arrive():
             self._arrived(publisher)
 
-    def withdraw(self, publisher: Publisher, key: str) -> None:
+    def withdraw(self, publisher: Inbound, key: str) -> None:
         """End an advertisement; what waits was published under it and goes before it ends."""
         self.release(publisher)
         self._unadvertise(publisher, key)
 
-    def _unadvertise(self, publisher: Publisher, key: str) -> None:
+    def _unadvertise(self, publisher: Inbound, key: str) -> None:
         if publisher.advertisements.take(key) is not None:
             self._expect_no_answer(publisher, key)
             publisher.advertisement_ended()
@@ -238,20 +248,20 @@ class Publishers:
                 publisher.unsettled_ends += 1
                 self._router.unadvertise(id, partial(self._ended, publisher))
 
-    def _expect_no_answer(self, publisher: Publisher, key: str) -> None:
+    def _expect_no_answer(self, publisher: Inbound, key: str) -> None:
         publisher.unsettled_advertisements.discard(key)
         publisher.unanswered_advertisements.discard(key)
         publisher.open.pop(key, None)
 
-    def _ended(self, publisher: Publisher) -> None:
+    def _ended(self, publisher: Inbound) -> None:
         publisher.unsettled_ends -= 1
         self._check_withdrawn(publisher)
 
-    def _check_withdrawn(self, publisher: Publisher) -> None:
+    def _check_withdrawn(self, publisher: Inbound) -> None:
         if publisher.is_withdrawn():
             self.ports.on_ended(publisher)
 
-    def unadvertise_all(self, publisher: Publisher) -> None:
+    def unadvertise_all(self, publisher: Inbound) -> None:
         """What it advertised ends, one after the other; others may take it over before that."""
         keys = list(publisher.advertisements)
         self._chores.add(
@@ -261,17 +271,17 @@ class Publishers:
             )
         )
 
-    def own(self, publisher: Publisher) -> None:
+    def own(self, publisher: Inbound) -> None:
         """The publisher has its advertisements from one that was here before it."""
         for key in publisher.advertisements:
             self._owners[self._id(publisher, key)] = publisher
 
-    def _id(self, publisher: Publisher, key: str) -> str:
+    def _id(self, publisher: Inbound, key: str) -> str:
         return advertisement_id(publisher.id, publisher.incarnation, key)
 
     # Publications --------------------------------------------------------------------------
 
-    def publish(self, publisher: Publisher, batch: Batch) -> None:
+    def publish(self, publisher: Inbound, batch: Batch) -> None:
         """Route a batch, after what it has to wait for."""
         context = self._context
         if context.observers:
@@ -293,7 +303,7 @@ class Publishers:
         publisher.unpublished.add(batch.bodies)
         self.update_reading(publisher)
 
-    def release(self, publisher: Publisher) -> None:
+    def release(self, publisher: Inbound) -> None:
         """What waits goes out; it follows the links on which its advertisement has not settled."""
         while publisher.held:
             batch = publisher.held.popleft()
@@ -301,15 +311,19 @@ class Publishers:
             self._route(publisher, batch)
         self.update_reading(publisher)
 
-    def _route(self, publisher: Publisher, batch: Batch) -> None:
+    def _route(self, publisher: Inbound, batch: Batch) -> None:
         if publisher.marks:
             self._handovers.route(batch, publisher.marks.popleft())
         else:
             self._dispatch.route(batch, None)
 
-    def update_reading(self, publisher: Publisher) -> None:
+    def must_wait(self, publisher: Inbound) -> bool:
+        """Whether its client is not to be read from for now."""
+        return self.ports.is_congested(publisher.life) or publisher.is_full()
+
+    def update_reading(self, publisher: Inbound) -> None:
         """Hold the client, or let it go on, if that has changed."""
-        hold = publisher.must_wait(self.ports.is_congested(publisher.life))
+        hold = publisher.at.must_wait(publisher)
         if hold != publisher.reading_held:
             publisher.reading_held = hold
             publisher.say(HoldReading(publisher.id, hold))

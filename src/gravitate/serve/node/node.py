@@ -221,14 +221,14 @@ class Node:
         """The ids of all clients that are attached to this broker, wherever they are connected; in
         any order, some perhaps twice. Clients may come and go while it is read."""
         for session in [*self.broker.clients.sessions.values()]:
-            if session.tether is None:
+            if session.inbound.place is None:
                 yield session.id
         yield from [publisher.id for publisher in self.broker.tethered]
 
     def served(self) -> Iterator[str]:
         """The same of all clients that this broker serves as subscribers."""
         for session in [*self.broker.clients.sessions.values()]:
-            if session.subscriber_tether is None:
+            if session.outbound.place is None:
                 yield session.id
         yield from [one.id for one in self.broker.subscribers.tethered]
 
@@ -238,11 +238,11 @@ class Node:
             session = self.broker.clients.sessions.get(move.subscriber)
             return (
                 session is not None
-                and session.subscriber_tether is None
+                and session.outbound.place is None
                 and not session.stays_as_subscriber()
             )
         session = self.broker.clients.sessions.get(move.publisher)
-        return session is not None and session.tether is None and not session.stays()
+        return session is not None and session.inbound.place is None and not session.stays()
 
     def status(self) -> NodeStatus:
         """What this node tells about itself at this moment."""

@@ -12,7 +12,8 @@ from gravitate.broker.core import Broker
 from gravitate.broker.links.link import LinkState
 from gravitate.broker.lives import LIFE_BYTES
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.sessions.session import SWEEP_BYTES_MIN, Session
+from gravitate.broker.sessions.local import LocalOutbound
+from gravitate.broker.sessions.outbound import SWEEP_BYTES_MIN, Outbound
 from gravitate.simulate.world import World
 
 EVENT_BYTES_MAX = 1000
@@ -25,26 +26,29 @@ def exceeded(world: World, options: BrokerOptions) -> Iterator[str]:
         broker = host.broker
         if not isinstance(broker, Broker):
             continue
-        sessions = [*broker.clients.sessions.values(), *broker.subscribers.tethered]
-        for session in sessions:
-            for sentence in _of_session(session, options):
-                yield f"{host.id}: {session.id}: {sentence}"
+        connected = [session.outbound for session in broker.clients.sessions.values()]
+        for outbound in (*connected, *broker.subscribers.tethered):
+            for sentence in _of_subscriber(outbound, options):
+                yield f"{host.id}: {outbound.id}: {sentence}"
         for link in broker.links:
             most = options.link_control_bytes_max
             if link.state is LinkState.DOWN and link.control_bytes > most:
                 yield f"{host.id} has {link.control_bytes} bytes to say to {link.peer}"
 
 
-def _of_session(session: Session, options: BrokerOptions) -> Iterator[str]:
+def _of_subscriber(outbound: Outbound, options: BrokerOptions) -> Iterator[str]:
     events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
     # What is kept may come from two brokers, where a subscriber was and where it is.
-    for what, queue, times in (("wait", session.waiting, 1), ("are kept", session.kept, 2)):
+    queues = [("are kept", outbound.kept, 2)]
+    if isinstance(outbound, LocalOutbound):
+        queues.append(("wait", outbound.waiting, 1))
+        if outbound.unacknowledged_bytes > options.session_window_bytes_max + EVENT_BYTES_MAX:
+            yield f"{outbound.unacknowledged_bytes} bytes unacknowledged"
+    for what, queue, times in queues:
         events = sum(len(batch) for batch, _ in queue)
         size_bytes = sum(batch.size_bytes() for batch, _ in queue)
         if events > times * events_max or size_bytes > times * bytes_max:
             yield f"{events} events of {size_bytes} bytes {what}"
-    if session.unacknowledged_bytes > options.session_window_bytes_max + EVENT_BYTES_MAX:
-        yield f"{session.unacknowledged_bytes} bytes unacknowledged"
     remembered = max(options.session_seen_bytes_max, SWEEP_BYTES_MIN) + 2 * LIFE_BYTES
-    if session.seen_bytes > remembered and not session.remembers_all:
-        yield f"{session.seen_bytes} bytes remembered of publishers"
+    if outbound.seen_bytes > remembered and not outbound.remembers_all:
+        yield f"{outbound.seen_bytes} bytes remembered of publishers"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.links.link import Link, Role
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.model.events import Batch
 from gravitate.simulate.checkers.walking import CONTAINERS, OWN, attributes
 
@@ -51,14 +52,17 @@ def held(root: object, behind: Behind) -> Iterator[tuple[Batch, Holding]]:
             continue
         seen.add((id(one), whose))
         for name, value in attributes(one):
-            if (type(one), name) != (Context, "effects"):  # what is in these is in queues too
+            # What is in effects is in queues too; who takes what clients do owns more than theirs.
+            if (type(one), name) != (Context, "effects") and name != "at":
                 below.append((value, _narrowed(one, name, whose)))
 
 
 def _narrowed(one: object, name: str, whose: Holding) -> Holding:
-    if isinstance(one, Session):
+    if isinstance(one, Outbound):
+        return whose._replace(client=one.id)
+    if isinstance(one, Inbound):
         # What a client has published is for others.
-        return Holding(behind=whose.behind) if name == "held" else whose._replace(client=one.id)
+        return Holding(behind=whose.behind)
     if isinstance(one, Link) and Role.TETHER not in one.roles:
         return whose._replace(link=one.peer)
     return whose

@@ -34,8 +34,8 @@ def departing(world: World) -> Iterator[str]:
     for here, broker in _brokers(world).items():
         for publisher in broker.publishers.departing:
             yield f"{here} still waits for {publisher} to be elsewhere"
-        for move in broker.subscribers.reassignments.under_way():
-            yield f"{here} still moves {move.subscriber} to {move.target}"
+        for run in broker.engine.under_way():
+            yield f"{here} still moves {run.subject.id}: {run.state.value}"
         for guest in broker.subscribers.guests.expected():
             yield f"{here} still has {guest} as a guest"
         for subscriber in broker.subscribers.tethered:
@@ -119,5 +119,5 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         ):
             yield f"{here} serves {subscriber.id}, which {subscriber.origin} has elsewhere"
     for session in broker.clients.sessions.values():
-        if session.holding:
+        if session.outbound.holding:
             yield f"{here} holds what is for {session.id}"

@@ -22,7 +22,6 @@ from gravitate.broker.links.link import Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data, PrepareMove
 from gravitate.broker.messages.guests import GuestCut, GuestWants
-from gravitate.broker.moves.reassignment import PATIENCE_S
 from gravitate.broker.moves.reassignment import State as MoveState
 from gravitate.broker.moves.tether.publisher import onward as joined
 from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
@@ -32,6 +31,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
+from tests.broker.moves.test_reassignment import PATIENCE_S
 from tests.broker.moves.test_relocation import CHAIN
 from tests.support.wired import QUIET, Wired
 

@@ -37,7 +37,6 @@ from gravitate.broker.messages.frames import (
     TetherClosed,
     TetherDetach,
 )
-from gravitate.broker.moves.relocation import PATIENCE_S
 from gravitate.broker.moves.relocation import State as MoveState
 from gravitate.broker.moves.tether.publisher import State, Tether
 from gravitate.broker.moves.tether.publisher_origin import ARRIVE_S_MAX
@@ -45,6 +44,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+from tests.broker.moves.test_relocation import PATIENCE_S
 from tests.support.wired import QUIET, Wired
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
@@ -568,7 +568,8 @@ def test_a_target_that_stops_in_order_sends_it_home_at_once(moved: Scene) -> Non
 
 def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: Scene) -> None:
     wired = moved.wired
-    wired.brokers["a"].tethers.withdraw(wired.brokers["a"].clients.sessions["pub"], "topic:t")
+    inbound = wired.brokers["a"].clients.sessions["pub"].inbound
+    wired.brokers["a"].tethers.withdraw(inbound, "topic:t")
     wired.tell("a")
     assert moved.toward() == {}
     wired.lose("b", "c")

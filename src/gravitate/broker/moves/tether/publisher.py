@@ -15,7 +15,7 @@ import msgspec
 
 from gravitate.broker.measure import Measure
 from gravitate.broker.messages.frames import TetherAdvertise, TetherDetach, TetherUnadvertise
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -40,12 +40,12 @@ class Tether:
         "state", "unheard", "unsent",
     )  # fmt: skip
 
-    def __init__(self, session: Session, broker: str, number: int) -> None:
+    def __init__(self, session: Inbound, broker: str, number: int) -> None:
         self.publisher = session.id
         self.incarnation = session.incarnation
         self.attachment = session.attachment
         self.number = number
-        self.session: Session | None = session
+        self.session: Inbound | None = session
         """None: the client is gone, and the tether ends when all has been taken."""
         self.state = State.ATTACHED
         self.broker = broker
@@ -110,10 +110,10 @@ class Tether:
                 self.unsent.add(command.bodies)
         self.sent.clear()
 
-    def come_back(self, session: Session) -> None:
+    def come_back(self, session: Inbound) -> None:
         """The client is here again: its publisher does not end, but as if its former session had
         ended, all that it advertised does."""
-        session.tether, self.session = self, session
+        self.session = session
         session.attachment = self.attachment
         self.sent, self.kept = (
             deque(c for c in commands if type(c) is not TetherDetach)

@@ -61,8 +61,8 @@ from gravitate.broker.messages.parcels import divided
 from gravitate.broker.moves.tether.publisher import Command, State, Tether, onward
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.routing.router import Router
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers, advertisement_id
-from gravitate.broker.sessions.session import Session
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -108,41 +108,43 @@ class Tethers:
 
     # What the client does ------------------------------------------------------------------
 
-    def make(self, session: Session) -> Tethered:
+    def make(self, session: Inbound) -> Tethered:
         """Let a client that publishes here be moved; it stays attached here for now."""
         publisher = self._tethered.adopt(session)
         tether = Tether(session, self._context.broker_id, next(self._numbers))
-        session.tether = self._by_publisher[session.id, session.incarnation] = tether
+        self._by_publisher[session.life] = tether
+        session.at = self
         return publisher
 
-    def adopt(self, session: Session) -> bool:
+    def adopt(self, session: Inbound) -> bool:
         """Whether a client that comes back finds its tether; its new session goes on with it."""
-        tether = self._by_publisher.get((session.id, session.incarnation))
+        tether = self._by_publisher.get(session.life)
         if tether is None:
             return False
         finishing = tether.is_finishing()
         tether.come_back(session)
+        session.at = self
         if finishing:
             self._go_home(tether)
         session.say(Attached(session.id))
         return True
 
-    def advertise(self, session: Session, key: str, filter: Filter) -> None:
-        tether = _of(session)
+    def advertise(self, session: Inbound, key: str, filter: Filter) -> None:
+        tether = self._of(session)
         if session.advertisements.get(key) not in (None, filter):
             session.advertisement_ended()
         session.advertisements.put(key, filter)
         tether.heard.discard(key)
         self._pass(tether, TetherAdvertise(*tether.key, key, filter))
 
-    def withdraw(self, session: Session, key: str) -> None:
+    def withdraw(self, session: Inbound, key: str) -> None:
         if session.advertisements.take(key) is not None:
             session.advertisement_ended()
-            tether = _of(session)
+            tether = self._of(session)
             self._pass(tether, TetherUnadvertise(*tether.key, key))
 
-    def publish(self, session: Session, batch: Batch) -> None:
-        tether = _of(session)
+    def publish(self, session: Inbound, batch: Batch) -> None:
+        tether = self._of(session)
         widened, ended = session.widened(batch)
         for key, filter in widened.items():
             self.advertise(session, key, filter)
@@ -152,11 +154,27 @@ class Tethers:
             part.tether = self._context.broker_id
             self._pass(tether, part)
 
-    def close(self, session: Session) -> None:
+    def place(self, session: Inbound) -> str:
+        return self._of(session).broker
+
+    def must_wait(self, session: Inbound) -> bool:
+        tether, options = self._of(session), self._context.options
+        return (
+            tether.held
+            or tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
+            or self._publishers.must_wait(session)
+        )
+
+    def close(self, session: Inbound) -> None:
         """The client is gone: the publisher ends behind what it has published."""
-        tether = _of(session)
+        tether = self._of(session)
         tether.session = None
+        session.at = self._publishers
         self._pass(tether, TetherDetach(*tether.key))
+
+    def _of(self, session: Inbound) -> Tether:
+        """What stands for a client that is attached elsewhere."""
+        return self._by_publisher[session.life]
 
     # Handing over --------------------------------------------------------------------------
 
@@ -349,7 +367,7 @@ class Tethers:
             session, tether.session = tether.session, None
             self._end(tether)
             if session is not None:
-                session.tether = None
+                session.at = self._publishers
                 session.advertisements.clear()
                 self._close_session(session.id, TAKEN_OVER)
 
@@ -410,9 +428,3 @@ class Tethers:
                 self._go_back(tether)
             elif tether.unheard:
                 self._go_home(tether)
-
-
-def _of(session: Session) -> Tether:
-    """What stands for a client that is attached elsewhere."""
-    assert isinstance(session.tether, Tether)
-    return session.tether

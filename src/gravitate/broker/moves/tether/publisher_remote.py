@@ -11,7 +11,6 @@ exist for tethers, are not known here: `tell` takes what the other end is to be 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -50,15 +49,45 @@ from gravitate.broker.messages.frames import (
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.advertisements import Advertisements
+from gravitate.broker.sessions.elsewhere import PublishesAt
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
-from gravitate.broker.sessions.session import Publisher
 from gravitate.model.events import Batch
 
 Key = tuple[str, str, int]
 """The broker of the client's session, the publisher, its incarnation."""
 
 
-class Tethered(Publisher):
+class _ToOrigin:
+    """Tells the broker of a client what the client would be told, as a publisher `about` which it
+    is."""
+
+    def __init__(
+        self, tell: Callable[[str, ToTether], None], origin: str, about: tuple[str, int, int]
+    ) -> None:
+        self._tell = tell
+        self._origin = origin
+        self._about = about
+        self.path: tuple[str, ...] = ()
+        """Along which it was sent elsewhere."""
+
+    def say(self, effect: ToPublisher, /) -> None:
+        about = self._about
+        match effect:
+            case Attached():
+                message: ToTether = TetherAttached(*about)
+            case AdvertisementSettled():
+                message = TetherSettled(*about, effect.name)
+            case HoldReading():
+                message = TetherHold(*about, effect.hold)
+            case Redirect():
+                message = TetherRedirect(*about, effect.target)
+            case CloseSession():
+                message = TetherClosed(*about, effect.reason, effect.target, self.path)
+        self._tell(self._origin, message)
+
+
+class Tethered(Inbound):
     """One publisher whose client is connected to broker `origin`."""
 
     def __init__(
@@ -68,17 +97,15 @@ class Tethered(Publisher):
         incarnation: int,
         attachment: int,
         options: BrokerOptions,
-        say: Callable[[Tethered, ToPublisher], None],
+        tell: Callable[[str, ToTether], None],
         number: int,
+        at: PublishesAt,
     ) -> None:
-        super().__init__(
-            id, incarnation, attachment, options, partial(say, self), f"tether:hold:{number}"
-        )
-        self.origin = origin
+        about = (id, incarnation, attachment)
+        self.outlet = _ToOrigin(tell, origin, about)
+        super().__init__(*about, options, self.outlet, f"tether:hold:{number}", at)
+        self.origin: str = origin
         self.number = number
-        self.path: tuple[str, ...] = ()
-        """Along which it was sent elsewhere."""
-        self.follows = True
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """The broker of its session advertises for it."""
@@ -92,7 +119,7 @@ class TetheredPublisherPorts(NamedTuple):
     """Who is told of publishers that are attached here for others."""
 
     on_paused: Callable[[Tethered], None]
-    on_closed: Callable[[Publisher], None]
+    on_closed: Callable[[Inbound], None]
     """Told of publishers that end, but for departing ones."""
 
 
@@ -117,7 +144,7 @@ class TetheredPublishers:
         self._by_key: dict[Key, Tethered] = {}
         self._by_id: dict[str, dict[Key, Tethered]] = {}
         self._by_number: dict[int, Tethered] = {}
-        self._leaving: set[Publisher] = set()
+        self._leaving: set[Inbound] = set()
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
         self._numbers = count(1)
@@ -178,7 +205,7 @@ class TetheredPublishers:
         if self._stopping and origin != self._context.broker_id:
             publisher.say(CloseSession(id, STOPPING))
             return
-        former: list[Publisher] = []
+        former: list[Inbound] = []
         for one in self.of((id, incarnation)):
             former.append(one)
             self._remove(one)
@@ -191,7 +218,7 @@ class TetheredPublishers:
         for ended in former:
             self._publishers.unadvertise_all(ended)
 
-    def adopt(self, session: Publisher) -> Tethered:
+    def adopt(self, session: Inbound) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.arriving is None
@@ -203,9 +230,8 @@ class TetheredPublishers:
         return publisher
 
     def _make(self, origin: str, id: str, incarnation: int, attachment: int) -> Tethered:
-        options = self._context.options
-        number = next(self._numbers)
-        return Tethered(origin, id, incarnation, attachment, options, self._say, number)
+        about = (origin, id, incarnation, attachment, self._context.options)
+        return Tethered(*about, self._tell, next(self._numbers), self._publishers)
 
     # What becomes of them ------------------------------------------------------------------
 
@@ -213,17 +239,17 @@ class TetheredPublishers:
         """Send a publisher along a path; its advertisements wait to be taken along."""
         self._remove(publisher)
         self._publishers.depart(publisher)
-        publisher.path = path
+        publisher.outlet.path = path
         publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
 
-    def taken_over(self, publisher: Publisher) -> None:
+    def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
             self._remove(publisher)
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
             self._ports.on_closed(publisher)
 
-    def ended(self, publisher: Publisher) -> None:
+    def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
         if publisher in self._leaving:
@@ -281,21 +307,6 @@ class TetheredPublishers:
             del self._by_id[publisher.id]
         self._publishers.ports.on_gone(publisher.life)
         self._publishers.ports.on_left(publisher)
-
-    def _say(self, publisher: Tethered, effect: ToPublisher) -> None:
-        about = (publisher.id, publisher.incarnation, publisher.attachment)
-        match effect:
-            case Attached():
-                message: ToTether = TetherAttached(*about)
-            case AdvertisementSettled():
-                message = TetherSettled(*about, effect.name)
-            case HoldReading():
-                message = TetherHold(*about, effect.hold)
-            case Redirect():
-                message = TetherRedirect(*about, effect.target)
-            case CloseSession():
-                message = TetherClosed(*about, effect.reason, effect.target, publisher.path)
-        self._tell(publisher.origin, message)
 
 
 def _key(publisher: Tethered) -> Key:

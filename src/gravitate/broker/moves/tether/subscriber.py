@@ -9,7 +9,7 @@ import enum
 from collections.abc import Sequence
 
 from gravitate.broker.messages.guests import Wanted
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import LocalOutbound
 
 
 class State(enum.Enum):
@@ -29,7 +29,9 @@ class SubscriberTether:
         "unsettled", "version", "wanted",
     )  # fmt: skip
 
-    def __init__(self, session: Session, here: str, number: int, wanted: Sequence[Wanted]) -> None:
+    def __init__(
+        self, session: LocalOutbound, here: str, number: int, wanted: Sequence[Wanted]
+    ) -> None:
         self.session = session
         self.number = number
         self.state = State.ATTACHED

@@ -55,7 +55,7 @@ from gravitate.broker.moves.tether.publisher import onward
 from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.backlog import Backlog
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 
 ARRIVE_S_MAX: Final = 10.0
@@ -84,6 +84,7 @@ class SubscriberTethers:
         self._tethered = tethered
         self._links = links
         self._by_number: dict[int, SubscriberTether] = {}
+        self._by_session: dict[LocalOutbound, SubscriberTether] = {}
         self._numbers = count(1)
         self._unsaid: dict[int, SubscriberTether] = {}
         """Tethers of which another broker is to be told what their clients want."""
@@ -98,16 +99,20 @@ class SubscriberTethers:
 
     # What the client does ------------------------------------------------------------------
 
-    def make(self, session: Session) -> TetheredSubscriber:
+    def make(self, session: LocalOutbound) -> TetheredSubscriber:
         """Let a client that is served here be moved; it stays served here for now."""
         number = next(self._numbers)
         wanted = self._subscriptions.wanted(session)
         tether = SubscriberTether(session, self._context.broker_id, number, wanted)
-        session.subscriber_tether = self._by_number[number] = tether
+        self._by_number[number] = self._by_session[session] = tether
+        session.at = self
         return self._tethered.adopt(session, number)
 
-    def subscribe(self, session: Session, wanted: Wanted) -> None:
-        tether = _of(session)
+    def place(self, session: LocalOutbound) -> str:
+        return self._by_session[session].place
+
+    def subscribe(self, session: LocalOutbound, wanted: Wanted) -> None:
+        tether = self._by_session[session]
         tether.version += 1
         tether.settled_but_for_missing.discard(wanted.name)
         if tether.wanted.get(wanted.name, wanted).filter != wanted.filter:
@@ -117,8 +122,8 @@ class SubscriberTethers:
         tether.unsettled.add(wanted.name)
         self._say_wants(tether)
 
-    def unsubscribe(self, session: Session, name: str) -> None:
-        tether = _of(session)
+    def unsubscribe(self, session: LocalOutbound, name: str) -> None:
+        tether = self._by_session[session]
         if tether.wanted.pop(name, None) is not None:
             tether.version += 1
             tether.settled_but_for_missing.discard(name)
@@ -126,11 +131,12 @@ class SubscriberTethers:
             tether.unsettled.discard(name)
             self._say_wants(tether)
 
-    def close(self, session: Session) -> None:
+    def close(self, session: LocalOutbound) -> None:
         """The client is gone."""
-        tether = _of(session)
+        tether = self._by_session[session]
         del self._by_number[tether.number]
-        tether.session.subscriber_tether = None
+        del self._by_session[session]
+        session.at = self._subscriptions
         if tether.recall:
             self._tethered.guests.drop(tether.recall)
         here = self._context.broker_id
@@ -424,12 +430,6 @@ class SubscriberTethers:
             and tether.place != self._context.broker_id
         ):
             self._go_back(tether)
-
-
-def _of(session: Session) -> SubscriberTether:
-    """What stands for a client that is served elsewhere."""
-    assert isinstance(session.subscriber_tether, SubscriberTether)
-    return session.subscriber_tether
 
 
 def _wants(tether: SubscriberTether) -> GuestWants:

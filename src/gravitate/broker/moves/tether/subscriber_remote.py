@@ -17,7 +17,6 @@ Owns these sessions. Does not know the origin's end, nor how a move is led.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -60,7 +59,7 @@ from gravitate.broker.moves.salvage import Salvage, wanted_by_each
 from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -74,7 +73,7 @@ Key = tuple[str, int]
 """The origin, and its number for the subscriber."""
 
 
-class TetheredSubscriber(Session):
+class TetheredSubscriber(Outbound):
     """One subscriber whose client is connected to broker `origin`, which calls it `number`."""
 
     def __init__(
@@ -91,14 +90,14 @@ class TetheredSubscriber(Session):
         links: LinkTable,
         retains: bool,
     ) -> None:
-        super().__init__(id, incarnation, 0, False, options, _never, partial(say, self), lives)
+        super().__init__(id, incarnation, options, lives)
+        self.attachment = 0
+        self._say = say
         self._links = links
         self._is_visitor = self._retains = retains
-        self.origin = origin
+        self.origin: str = origin
         self.number = number
         self.serial = serial
-        self.follows = True
-        self.indirect = True
         self._send = send
         self.kept: Retained = self._retained()
         self.sent = self._retained()
@@ -125,8 +124,8 @@ class TetheredSubscriber(Session):
     def key(self) -> Key:
         return self.origin, self.number
 
-    def _is_indirect(self) -> bool:
-        return True
+    def say(self, effect: ToClient) -> None:
+        self._say(self, effect)
 
     def offer(self, batch: Batch, qos: int) -> bool:
         return self._take(batch.compacted(), qos, self._source(self.version))
@@ -225,10 +224,6 @@ class TetheredSubscriber(Session):
         return (*self.sent, *self.kept)
 
 
-def _never(session: Session, batch: Batch, qos: int, sequence: int) -> None:
-    raise AssertionError(f"{session.id} is not connected here")
-
-
 class TetheredSubscriberPorts(NamedTuple):
     """Who is told of subscribers that are served here for others, and takes what is for them."""
 
@@ -238,12 +233,12 @@ class TetheredSubscriberPorts(NamedTuple):
     """Told of what a subscriber of another broker's is served with, whenever that changes."""
     tell_here: Callable[[str, ToOrigin], None]
     """Takes what is told to this broker as an origin."""
-    on_paused: Callable[[Session], None]
-    on_back: Callable[[Session], None]
+    on_paused: Callable[[Outbound], None]
+    on_back: Callable[[Outbound], None]
     """Told of a subscriber that was sent elsewhere and is back."""
-    on_closed: Callable[[Session], None]
+    on_closed: Callable[[Outbound], None]
     """Told of subscribers that end here, or can be reached no more."""
-    on_drained: Callable[[Session], None]
+    on_drained: Callable[[Outbound], None]
     on_left: Callable[[str], None]
     """Told of an origin that may need no link to this broker any more."""
 
@@ -300,7 +295,7 @@ class TetheredSubscribers:
 
     # Their life ----------------------------------------------------------------------------
 
-    def adopt(self, session: Session, number: int) -> TetheredSubscriber:
+    def adopt(self, session: Outbound, number: int) -> TetheredSubscriber:
         """A subscriber in place of a client's session, as if tethered from here."""
         here = self._context.broker_id
         subscriber = self._make(here, number, session.id, session.incarnation)
@@ -309,7 +304,7 @@ class TetheredSubscribers:
         self._by_key[subscriber.key] = subscriber
         return subscriber
 
-    def _make_guest(self, request: TakeGuest) -> Session:
+    def _make_guest(self, request: TakeGuest) -> Outbound:
         about = (request.origin, request.number, request.subscriber, request.incarnation)
         guest = self._make(*about)
         guest.version = guest.wants = request.version
@@ -378,7 +373,7 @@ class TetheredSubscribers:
         del self._by_key[subscriber.key]
         subscriber.live = False
         subscriber.discard()
-        self._subscriptions.end_all(subscriber)
+        self._subscriptions.close(subscriber)
         self._tell_served(subscriber)
         if subscriber.observed:
             context = self._context
@@ -391,7 +386,7 @@ class TetheredSubscribers:
         self.end(subscriber)
         subscriber.say(CloseSession(subscriber.id, reason))
 
-    def overloaded(self, session: Session) -> None:
+    def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
         self.guests.left(session)
         if isinstance(session, TetheredSubscriber) and self._by_key.get(session.key) is session:

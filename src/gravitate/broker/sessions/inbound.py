@@ -1,0 +1,171 @@
+"""What a client publishes, at the broker where it is attached as a publisher.
+
+Counts the client's publications and advertises for a client that does not advertise itself: its
+topics one by one, and their common prefix once there are too many. Publications wait for the
+advertisement to settle, in order, and all of them wait.
+
+Does not know where the client is connected: to this broker, or to the one (`origin`) that hands
+its publications over to this one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gravitate.broker.interface.inputs import ClientPublished
+from gravitate.broker.links.link import Mark
+from gravitate.broker.lives import Life
+from gravitate.broker.measure import Measure
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.routing.settlement import NOWHERE, Open
+from gravitate.broker.sessions.advertisements import Advertisements
+from gravitate.broker.sessions.elsewhere import PublisherOutlet, PublishesAt
+from gravitate.model.events import TOPIC, Batch
+from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
+
+FOR_CLIENT = "topic:"
+"""Begins the keys of what is advertised for a client: a topic, or a prefix of several."""
+TOPICS_BYTES_MAX = 4 * 1024 * 1024
+TOPIC_BYTES = 100
+"""What is remembered of a publisher's topics before it is forgotten, and what one takes beside its
+name, about."""
+
+
+class Inbound:
+    """One publisher. `hold_timer` is the key of the timer that ends the wait of `held`."""
+
+    origin: str | None = None
+    """The broker that its client is connected to; None: this one, without a tether."""
+
+    def __init__(
+        self,
+        id: str,
+        incarnation: int,
+        attachment: int,
+        options: BrokerOptions,
+        outlet: PublisherOutlet,
+        hold_timer: str,
+        at: PublishesAt,
+    ) -> None:
+        self.id = id
+        self.incarnation = incarnation
+        self.attachment = attachment
+        self.life: Life = (id, incarnation)
+        self.say = outlet.say
+        self.at = at
+        """Takes what the client does."""
+        self.hold_timer = hold_timer
+        self._options = options
+        self.next_counter = 1
+        self.live = True
+        """Not ended, and not on its way to another broker."""
+        self.advertisements = Advertisements()
+        self.unsettled_advertisements: set[str] = set()
+        self.unanswered_advertisements: set[str] = set()
+        """Those of them that have not even settled wherever somebody can be reached."""
+        self.open: dict[str, Open] = {}
+        """Where others of them have not settled."""
+        self.unsettled_ends = 0
+        """Advertisements that have ended here and not yet everywhere."""
+        self.held: deque[Batch] = deque()
+        self.arriving: deque[ClientPublished] | None = None
+        """What a publisher has sent that is still on its way here from another broker; it is
+        looked at once the move has settled. None: it has arrived."""
+        self.unpublished = Measure()
+        """Of what is held, or arriving."""
+        self.departed = False
+        """The publisher has attached itself elsewhere; nothing more is taken from it."""
+        self.way: Open = NOWHERE
+        """While it arrives: brokers between here and where it was."""
+        self.lost = ""
+        """The one where it was, if that cannot be reached."""
+        self.marks: deque[Mark] = deque()
+        """What has brought the publications that were handed over and are not routed yet."""
+        self.persisting = 0
+        """Batches that are being brought to stable storage."""
+        self.reading_held = False
+        self._topics_advertised: set[str | bytes] = set()
+        """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
+        that ends."""
+        self._topics_bytes = 0
+
+    @property
+    def place(self) -> str | None:
+        """The broker that it is attached to; None: this one, and nobody stands for it."""
+        return self.at.place(self)
+
+    def is_full(self) -> bool:
+        """Whether more waits here than may."""
+        return self.unpublished.exceeds(self._options.hold_events_max, self._options.hold_bytes_max)
+
+    def unadvertised(self, batch: Batch) -> list[str]:
+        """Topics of the batch that lie within none of the client's advertisements."""
+        known = self._topics_advertised
+        topics = batch.bodies.topics()
+        if known.issuperset(topics):
+            return []
+        if self._topics_bytes > TOPICS_BYTES_MAX:
+            self.advertisement_ended()
+        unknown: list[str] = []
+        for key in topics:
+            if key not in known:
+                known.add(key)
+                self._topics_bytes += TOPIC_BYTES + len(key)
+                topic = key if isinstance(key, str) else key.decode()
+                if not self.advertisements.meet(topic_is(topic)):
+                    unknown.append(topic)
+        return unknown
+
+    def widened(self, batch: Batch) -> tuple[dict[str, Filter], list[str]]:
+        """What is to be advertised for the client so that a batch is included, by key, and the
+        keys of what is to end. What there is may have been brought along from another broker."""
+        topics = self.unadvertised(batch)
+        if not topics:
+            return {}, []
+        known = [name for name in self.advertisements if name.startswith(FOR_CLIENT)]
+        some = [name.removeprefix(FOR_CLIENT) for name in known] + topics
+        if len(some) <= self._options.advertise_topics_max and not any(map(_is_prefix, some)):
+            return {f"{FOR_CLIENT}{topic}": topic_is(topic) for topic in topics}, []
+        prefix = common_levels(some)
+        filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
+        wide = f"{FOR_CLIENT}{prefix}/#"
+        return {wide: filter}, [name for name in known if name != wide]
+
+    def may_arrive(self) -> bool:
+        """Whether everything that it has published elsewhere and is not lost is ahead, though some
+        brokers cannot be reached: none of them is on the way."""
+        away = NOWHERE.union(*self.open.values())
+        return bool(self.way) and (away & self.way) <= {self.lost}
+
+    def is_withdrawn(self) -> bool:
+        """Whether nothing that it has advertised is advertised any more, anywhere."""
+        return not self.advertisements and not self.unsettled_ends
+
+    def at_rest(self) -> bool:
+        """Whether all that was published is accepted and on its way, and all that was advertised
+        is known everywhere."""
+        return not (self.persisting or self.unsettled_advertisements or self.held)
+
+    def advertisement_ended(self) -> None:
+        self._topics_advertised.clear()
+        self._topics_bytes = 0
+
+
+def _is_prefix(topic: str) -> bool:
+    """Whether a topic that is advertised stands for all that begin like it."""
+    return topic.endswith("/#")
+
+
+def topic_is(topic: str) -> Filter:
+    return Filter(((Predicate(TOPIC, Op.EQ, topic),),))
+
+
+def common_levels(topics: list[str]) -> str:
+    """The topic levels that all topics begin with; empty when they share none."""
+    levels = [topic.split("/") for topic in topics]
+    # Whatever the first and the last of sorted lists begin with, all between them do.
+    first, last = min(levels), max(levels)
+    shared = 0
+    while shared < min(len(first), len(last)) and first[shared] == last[shared]:
+        shared += 1
+    return "" if topics[0].startswith("$") else "/".join(first[:shared])
