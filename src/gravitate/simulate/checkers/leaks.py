@@ -49,7 +49,7 @@ MAY_STAY: Final[Mapping[str, str]] = {
 }
 """By class and attribute. What is in one of these is walked in turn."""
 
-_NESTED: Final = ("Destinations._plans",)
+_NESTED: Final = ("Destinations._plans", "Part._by_event", "Part.waits", "Part.rows")
 """Those of them whose own containers may stay too."""
 _TIMERS_STAY: Final = ("link:beat:", "link:grace:")
 """Links are watched for as long as they are."""
