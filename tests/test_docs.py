@@ -9,6 +9,7 @@ import pytest
 
 from gravitate.config import network, scenario
 from gravitate.errors import FileError
+from gravitate.pipeline.evaluate.registry import METRICS
 from gravitate.trace.schemas import TABLES
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +40,18 @@ def test_the_scenario_of_the_how_to_loads() -> None:
 def test_the_page_on_traces_names_every_table() -> None:
     text = (ROOT / "docs" / "traces.md").read_text()
     assert all(f"  {table}/" in text for table in TABLES)
+
+
+def test_the_page_on_the_flow_model_lists_every_metric() -> None:
+    """Stale? Put what is expected between the two headings."""
+    lines = ["| metric | unit | better | what it is | in a run from |", "|---|---|---|---|---|"]
+    for metric in METRICS:
+        source = f"`{metric.source}`" if metric.source else ""
+        cells = [f"`{metric.name}`", metric.unit, metric.better, metric.meaning, source]
+        lines.append(f"| {' | '.join(cells)} |".replace("  ", " "))
+    text = (ROOT / "docs" / "flow-model.md").read_text()
+    listed = text.split("## The metrics\n\n")[1].split("\n\n")[0]
+    assert listed == "\n".join(lines)
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])

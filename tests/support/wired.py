@@ -31,6 +31,7 @@ from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
+from gravitate.overlay.topology import Topology
 
 QUIET = BrokerOptions(heartbeat_s=0, link_grace_s=0, stop_s_max=0)
 
@@ -75,6 +76,7 @@ class Wired:
             options=self.options,
             mechanisms=mechanisms,
             others=others,
+            tree=Topology.started_as({name for link in self.links for name in link}, self.links),
         )
         self.brokers[name] = broker
         self.effects[name] = []

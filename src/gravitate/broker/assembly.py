@@ -19,6 +19,7 @@ from gravitate.broker.forwarding.strategy import FORWARDERS
 from gravitate.broker.interface.effects import Redirect
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.host import PostPorts, Posts
@@ -55,6 +56,7 @@ from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
+from gravitate.overlay.topology import Topology
 
 
 class LinkEvents(NamedTuple):
@@ -81,9 +83,12 @@ class Parts:
         routing: str,
         forwarding: str,
         others: Collection[str] | None,
+        tree: Topology | None,
         link_events: LinkEvents,
     ) -> None:
         self.broker_id = broker_id
+        known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
+        self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
         self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
@@ -212,7 +217,7 @@ class Parts:
             lambda move, granted, reason: self.engine.on_answer(move, granted, reason),
             lambda move: self.subscribers.guests.ended(move),
         )
-        self.engine = Engine(context, self.paths)
+        self.engine = Engine(context, self.paths, self.seek.find)
         tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
             context,

@@ -55,12 +55,14 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.upkeep import Upkeep
+from gravitate.overlay.topology import Neighbourhood, Topology
 
 
 class Broker:
     """One broker. `links` names its neighbours and whether this side dials them, `others` the
-    brokers beside them that a link can be made with; without it, any. A mechanism, observer or
-    watcher that raises is detached if `detached` is told of it; else the call raises."""
+    brokers beside them that a link can be made with; without it, any. `tree` is what it is part of
+    at the start; without it, it knows its neighbours alone. A mechanism, observer or watcher that
+    raises is detached if `detached` is told of it; else the call raises."""
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class Broker:
         routing: str = "content",
         forwarding: str = "S0",
         others: Collection[str] | None = None,
+        tree: Topology | None = None,
         detached: Failed | None = None,
     ) -> None:
         self.broker_id = broker_id
@@ -93,6 +96,7 @@ class Broker:
             routing,
             forwarding,
             others,
+            tree,
             LinkEvents(
                 message=lambda peer, message: self._incoming.on_message(peer, message),
                 changed=lambda peer, change: self._upkeep.on_link(peer, change),
@@ -114,6 +118,10 @@ class Broker:
         self._handlers = self._all_handlers()
         self._stopping = False
         self.stopped = False
+
+    def neighbours(self) -> Neighbourhood:
+        """What it answers for its own part of the tree, which nothing changes yet."""
+        return Neighbourhood(0, tuple(self.links.neighbours()))
 
     def watch_moves(self, watcher: MoveWatcher) -> None:
         """Tell `watcher` how the moves that begin here go on; costs events nothing."""

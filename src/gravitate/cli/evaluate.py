@@ -152,22 +152,17 @@ def _save(session: Any, figures: Evaluation, out: Path) -> None:
 
 
 def _show(figures: Evaluation) -> None:
+    from gravitate.pipeline.evaluate.registry import BROKER, NETWORK
+
     output.show_facts(
-        figures.metrics().items(), title=f"{figures.evaluation}, forwarding {figures.forwarding}"
+        [(metric.in_words, getattr(figures, metric.name)) for metric in NETWORK],
+        title=f"{figures.evaluation}, forwarding {figures.forwarding}",
     )
     busiest = sorted(figures.brokers, key=lambda broker: -broker.rate_msgs_per_s)[:10]
+    told = [metric for metric in BROKER if metric.label]
     output.show_table(
-        ("broker", "msgs/s", "pure forwarders", "yield", "subscribers"),
-        [
-            (
-                broker.broker,
-                broker.rate_msgs_per_s,
-                broker.pure_forwarders,
-                broker.yield_share,
-                broker.subscribers,
-            )
-            for broker in busiest
-        ],
+        ("broker", *(metric.label for metric in told)),
+        [(one.broker, *(getattr(one, metric.name) for metric in told)) for one in busiest],
         title="busiest brokers",
     )
 

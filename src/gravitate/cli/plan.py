@@ -185,7 +185,10 @@ def show_plan(plan: Plan) -> None:
 
 def in_words(metric: str) -> str:
     """A metric's name for people; of delays also what they are counted to."""
-    words = metric.removeprefix("client_").replace("_", " ")
+    from gravitate.pipeline.evaluate.registry import NAMED
+
+    name = metric.removeprefix("client_")
+    words = NAMED[name].in_words if name in NAMED else name.replace("_", " ")
     if metric.startswith("client_delay_ms_"):
         return f"{words}, to the client"
     return f"{words}, between brokers" if metric.startswith("delay_ms_") else words

@@ -66,12 +66,12 @@ def report(
 
 
 def _show(told: Report) -> None:
-    from gravitate.pipeline.report.metrics import METRICS
+    from gravitate.pipeline.evaluate.registry import REPORTED
     from gravitate.pipeline.report.words import percent, signed, with_unit
 
     runs = told.runs
     rows = []
-    for metric in METRICS:
+    for metric in REPORTED:
         row = [metric.label]
         row += [with_unit(getattr(run.headline, metric.name), metric.unit) for run in runs]
         for change in told.differences:

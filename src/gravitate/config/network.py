@@ -25,6 +25,7 @@ from gravitate.errors import FileError, InputError
 from gravitate.files import write_whole
 from gravitate.overlay import tree
 from gravitate.overlay.coordinates import latency_ms
+from gravitate.overlay.topology import Topology
 
 BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Ids name files and stand in topics and tables, so they are plain."""
@@ -76,6 +77,12 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: BrokerOptions = DEFAULTS
     """Bounds and intervals of every broker; not `network`, which is the name above."""
     mechanisms: dict[str, dict[str, Any]] = {}
+
+    def topology(self) -> Topology:
+        """How it starts."""
+        return Topology.started_as(
+            [broker.id for broker in self.brokers], [link.between for link in self.links]
+        )
 
 
 def load(path: str | Path, known_mechanisms: Collection[str] | None = None) -> Network:

@@ -28,7 +28,8 @@ class Rationale(msgspec.Struct, frozen=True):
 
 
 class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
-    """`path` are the brokers from `source` to `target`, both included."""
+    """`path` are the brokers from `source` to `target`, both included; left out, `source` seeks
+    it."""
 
     id: str
     publisher: str
@@ -39,7 +40,8 @@ class RelocatePublisher(msgspec.Struct, frozen=True, tag="relocate-publisher"):
 
 
 class ReassignSubscriber(msgspec.Struct, frozen=True, tag="reassign-subscriber"):
-    """`path` are the brokers from `source` to `target`, both included."""
+    """`path` are the brokers from `source` to `target`, both included; left out, `source` seeks
+    it."""
 
     id: str
     subscriber: str

@@ -2,18 +2,17 @@
 
 Whom, whither and when is drawn; whether a client follows or is moved by a tether too. Asks the
 broker where the client is attached, or by which it is served, and leaves it to the checkers what
-should come of that.
+should come of that. The way is for the brokers to find.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from gravitate.broker.core import Broker
 from gravitate.broker.sessions.session import Session
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
-from gravitate.overlay.tree import path
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
@@ -27,9 +26,8 @@ class RandomMigrations:
     """Of one world; `clients` are those it may move. What it draws about subscribers does not
     change what else is drawn for the world."""
 
-    def __init__(self, seed: int, world: World, near: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, seed: int, world: World) -> None:
         self._world = world
-        self._near = near
         self._brokers = [broker.id for broker in world.network.brokers]
         self._subscribers = random.Random(f"subscribers/{seed}")
         self._publishers = self._subscribers
@@ -78,11 +76,10 @@ class RandomMigrations:
         self, kind: type[ClientMove], client: Client, source: str, generator: random.Random
     ) -> None:
         target = generator.choice(self._brokers)
-        way = path(self._near, source, target)
-        if self._world.is_up(source) and way is not None:
+        if self._world.is_up(source):
             self._names += 1
-            id, why = f"m{self._names}", Rationale("drawn")
-            self._world.request_move(kind(id, client.id, source, target, why, tuple(way)), source)
+            move = kind(f"m{self._names}", client.id, source, target, Rationale("drawn"))
+            self._world.request_move(move, source)
 
     def _session(self, client: Client) -> Session | None:
         """At the broker that a client is connected to."""

@@ -63,7 +63,7 @@ CRASHES_MAX = 4
 """Brokers that are killed in one phase, at most."""
 DOOMED_S = 0.05
 """Within this a broker is killed that is to be."""
-LEASES_S = 2 * SOURCE.patience_s
+LEASES_S = 2 * SOURCE.lease_s
 """After this long nobody is waited for any more who has left."""
 
 MECHANISMS: tuple[dict[str, dict[str, Any]], ...] = (
@@ -168,7 +168,7 @@ class RandomWorld:
             observers=(self.losses, self.deliveries, self.entries, loops, self._moves),
             as_bytes=generator.random() < 0.5,
         )
-        self._migrations = RandomMigrations(seed, self.world, self._near)
+        self._migrations = RandomMigrations(seed, self.world)
         self.faults = 0
         self._cut: set[frozenset[str]] = set()
         """Links that stay cut beyond a phase."""
@@ -204,7 +204,7 @@ class RandomWorld:
         settle(self.world)
         if any(departing(self.world)):
             # Clients that left for good when they were told to go elsewhere.
-            self.world.run(self.world.now + SOURCE.patience_s)
+            self.world.run(self.world.now + SOURCE.lease_s)
             settle(self.world)
         self._check()
 

@@ -70,6 +70,7 @@ def broker_factory(
     started: Callable[[str], None] = lambda broker: None,
 ) -> BrokerFactory:
     """Builds production brokers as `network` has them; `started` is told of each."""
+    tree = network.topology()
 
     def build(
         broker_id: str, incarnation: int, links: Mapping[str, bool], observers: Sequence[Observer]
@@ -84,6 +85,7 @@ def broker_factory(
             observers=observers,
             routing=network.routing,
             forwarding=network.forwarding,
+            tree=tree,
         )
 
     return build

@@ -123,6 +123,23 @@ def test_a_publisher_arrives_where_it_is_sent(scene: Scene) -> None:
     scene.served()
 
 
+def test_a_way_that_is_not_given_is_sought(scene: Scene) -> None:
+    scene.request("d")
+    assert scene.locks() == ["m1"] * 4
+    scene.pause()
+    scene.connect("d")
+    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    scene.publish("d")
+    scene.served()
+
+
+@pytest.mark.parametrize("target", ["a", "z"])
+def test_to_where_there_is_no_way_nobody_is_sent(scene: Scene, target: str) -> None:
+    scene.request(target)
+    assert scene.ends.outcomes == [MoveOutcome.REFUSED]
+    assert scene.locks() == []
+
+
 def test_tables_are_those_of_a_publisher_that_was_there_from_the_start(scene: Scene) -> None:
     scene.request("d", "a", "b", "c", "d")
     scene.pause()
@@ -205,7 +222,7 @@ def test_a_publisher_that_comes_back_is_served_where_it_was(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize(
-    "path", [(), ("a",), ("a", "d"), ("b", "c", "d"), ("a", "b", "c"), ("a", "b", "a", "d")]
+    "path", [("a",), ("a", "d"), ("b", "c", "d"), ("a", "b", "c"), ("a", "b", "a", "d")]
 )
 def test_a_way_that_is_none_is_refused(scene: Scene, path: tuple[str, ...]) -> None:
     scene.request("d", *path)

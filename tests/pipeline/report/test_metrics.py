@@ -8,16 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.reports import headline, run_figures
 
+from gravitate.pipeline.evaluate.registry import BROKER, LINK, METRICS, NAMED, REPORTED, Metric
 from gravitate.pipeline.report.figures import Headline
-from gravitate.pipeline.report.metrics import METRICS, Metric, caveats, difference, differences
+from gravitate.pipeline.report.metrics import caveats, difference, differences
 
-LOWER = Metric("delay_ms_mean", "delay", "ms", "lower", "")
-HIGHER = Metric("yield_share", "yield", "%", "higher", "")
-NEITHER = Metric("published", "published", "", "", "")
+LOWER, HIGHER, NEITHER = (NAMED[name] for name in ("delay_ms_mean", "yield_share", "published"))
 
 
 def test_every_metric_is_explained_once() -> None:
-    assert sorted(metric.name for metric in METRICS) == sorted(Headline.__struct_fields__)
+    assert [metric.name for metric in REPORTED] == list(Headline.__struct_fields__)
+    for metrics in (METRICS, BROKER, LINK):
+        assert len({metric.name for metric in metrics}) == len(metrics)
+        assert all(metric.meaning and metric.group for metric in metrics)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_changes_are_absolute_and_relative_to_the_first_run() -> None:
 
 
 def test_percentiles_that_differ_by_less_than_their_classes_are_the_same() -> None:
-    median = next(metric for metric in METRICS if metric.name == "delay_ms_p50")
+    median = NAMED["delay_ms_p50"]
     assert difference(median, 100.0, 101.5).verdict == "same"
     assert difference(median, 100.0, 103.0).verdict == "worse"
 
@@ -63,7 +65,7 @@ def test_swapping_the_runs_swaps_better_and_worse(first: float, second: float) -
 
 def test_differences_are_of_all_metrics_in_order() -> None:
     found = differences(headline(), headline(hops_mean=2.0))
-    assert [one.metric for one in found] == [metric.name for metric in METRICS]
+    assert [one.metric for one in found] == [metric.name for metric in REPORTED]
     assert [one.metric for one in found if one.verdict == "worse"] == ["hops_mean"]
 
 

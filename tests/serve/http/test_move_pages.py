@@ -161,7 +161,7 @@ def test_a_move_is_carried_out_once_however_often_it_is_asked_for() -> None:
     on_loop(body)
 
 
-def test_a_path_that_is_left_out_is_that_of_the_network_file() -> None:
+def test_a_path_that_is_left_out_is_found_by_the_broker() -> None:
     async def body() -> None:
         async with live("b1", "b2", "b3") as running, client(running, "b1", "p") as publisher:
             await publisher.advertise("t")
@@ -169,6 +169,7 @@ def test_a_path_that_is_left_out_is_that_of_the_network_file() -> None:
             move = msgspec.json.encode(relocation(target="b3", path=()))
             _, record = await asked(port, "POST", "/moves", move)
             assert (record["outcome"], record["move"]["path"]) == ("done", ["b1", "b2", "b3"])
+            assert await asked(port, "POST", "/moves", move) == (200, record)
 
     on_loop(body)
 

@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.links.seek import Found
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import (
     LEASE,
@@ -32,6 +36,7 @@ from gravitate.broker.moves.table import (
     Refused,
     Row,
     Stopping,
+    WayFound,
 )
 from gravitate.model.moves import Move, MoveOutcome
 
@@ -90,9 +95,12 @@ class Run:
 
 
 class Engine:
-    def __init__(self, context: Context, paths: MovePaths) -> None:
+    def __init__(
+        self, context: Context, paths: MovePaths, seek: Callable[[str, Found], None]
+    ) -> None:
         self._context = context
         self._paths = paths
+        self._seek = seek
         self._leaders: dict[type, tuple[Part, Leader]] = {}
         self._by_move: dict[str, Run] = {}
         self._by_subject: dict[Hashable, Run] = {}
@@ -113,18 +121,34 @@ class Engine:
             return
         part, leader = self._leaders[type(move)]
         begun = leader.begin(move)
-        run = Run(part, leader, move.id, begun.subject, None)
+        run = Run(part, leader, move.id, begun.subject, begun)
         run.move = move
         self._add(run)
-        self._enter(run, part.first)
-        self._paths.ask(move, part.patience_s, begun.tether)
+        if move.path:
+            self._begin(run, move.path)
+        else:
+            self._enter(run, part.first)
+            self._seek(move.target, partial(self._begin, run))
+
+    def _begin(self, run: Run, path: tuple[str, ...] | None) -> None:
+        """The way is known, if there is one; the run may be over."""
+        if path is None:
+            self.take(run, Refused(f"no way to {run.move.target} is known"))
+            return
+        run.move = msgspec.structs.replace(run.move, path=path)
+        objection = self._paths.objection(run.move)
+        if objection:
+            self.take(run, Refused(objection))
+        elif self.take(run, WayFound()):
+            self._paths.ask(run.move, run.part.lease_s, run.data.tether)
 
     def _objection(self, move: Any) -> str:
         if type(move) not in self._leaders:
             return "brokers do not carry out this kind of move"
         if move.id in self._by_move:
             return f"a move {move.id!r} is under way already"
-        return self._leaders[type(move)][1].objection(move) or self._paths.objection(move)
+        objection = self._leaders[type(move)][1].objection(move)
+        return objection or (self._paths.objection(move) if move.path else "")
 
     def join(
         self, part: Part, player: object, move: str, subject: Hashable, data: Any, lease_s: float
@@ -183,12 +207,14 @@ class Engine:
             self._tell_watchers(run.move, state.value)
 
     def _end(self, run: Run, row: Row, event: Event) -> None:
+        is_asked = run.move is not None and run.state is not run.part.first
         run.state, run.why = row.to, event.reason or row.why
         del self._by_move[run.id]
         if run.subject is not None:
             del self._by_subject[run.subject]
-        if run.move is not None:
+        if is_asked:
             self._paths.end(run.move)
+        if run.move is not None:
             self._tell_end(run.move, MoveOutcome(row.to.value), run.why)
 
     def _tell_end(self, move: Any, outcome: MoveOutcome, why: str) -> None:
@@ -226,7 +252,7 @@ class Engine:
 
     def on_link_lost(self, peer: str) -> None:
         for run in list(self._by_move.values()):
-            if run.move is not None and run.move.path[1] == peer:
+            if run.move is not None and run.move.path[1:2] == (peer,):
                 self.take(run, LinkLost(f"the link to {peer} was lost"))
 
     def stop(self) -> None:

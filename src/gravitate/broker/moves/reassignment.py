@@ -45,7 +45,6 @@ from gravitate.broker.messages.guests import (
 from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import (
-    ASKED,
     CameBack,
     Closed,
     Event,
@@ -56,7 +55,8 @@ from gravitate.broker.moves.table import (
     Row,
     Stopping,
     Wait,
-    asked,
+    opening,
+    opening_waits,
 )
 from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
@@ -68,6 +68,7 @@ from gravitate.model.moves import ReassignSubscriber
 
 
 class State(enum.Enum):
+    SEEKING = "seeking"
     ASKED = "asked"
     PREPARING = "preparing"
     CUTTING = "cutting"
@@ -119,13 +120,14 @@ SOURCE: Final = Part(
     "reassignment, source",
     State,
     {
-        State.ASKED: ASKED,
+        **opening_waits(State),
         State.PREPARING: Wait(10.0, "the target's subscriptions did not settle"),
         State.CUTTING: Wait(5.0, "the client did not pause, or the target did not answer"),
         State.LEAVING: Wait(20.0, "the client arrived nowhere", again=(5.0, "poll")),
     },
     (
-        *asked(State, State.PREPARING, "stage"),
+        *opening(State, State.PREPARING, "stage"),
+        Row(State.SEEKING, Changed, State.REFUSED),
         Row(State.ASKED, Changed, State.REFUSED),
         Row(State.PREPARING, Ready, State.CUTTING, "cut"),
         Row(State.PREPARING, Closed, State.ROLLED_BACK),
@@ -278,7 +280,7 @@ class Reassignments:
             whose = (*subscriber.key, subscriber.version)
         wanted = self._subscriptions.wanted(subscriber)
         about = (subscriber.id, subscriber.incarnation, wanted)
-        request = TakeGuest(move.id, move.path, *about, SOURCE.patience_s, *whose)
+        request = TakeGuest(move.id, move.path, *about, SOURCE.lease_s, *whose)
         self._paths.pass_on(move.path[1], request)
 
     def cut(self, run: Run, event: Event) -> None:

@@ -34,7 +34,6 @@ from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Redirect
 from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.table import (
-    ASKED,
     CameBack,
     Closed,
     Event,
@@ -44,7 +43,8 @@ from gravitate.broker.moves.table import (
     Row,
     Stopping,
     Wait,
-    asked,
+    opening,
+    opening_waits,
 )
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
@@ -56,6 +56,7 @@ from gravitate.model.moves import RelocatePublisher
 
 
 class State(enum.Enum):
+    SEEKING = "seeking"
     ASKED = "asked"
     PAUSING = "pausing"
     LEAVING = "leaving"
@@ -76,12 +77,12 @@ SOURCE: Final = Part(
     "relocation, source",
     State,
     {
-        State.ASKED: ASKED,
+        **opening_waits(State),
         State.PAUSING: Wait(5.0, "the client did not pause"),
         State.LEAVING: Wait(20.0, "the client arrived nowhere"),
     },
     (
-        *asked(State, State.PAUSING, "redirect"),
+        *opening(State, State.PAUSING, "redirect"),
         Row(State.PAUSING, Paused, State.PAUSING, "look"),
         Row(
             State.PAUSING, AtRest, State.ROLLED_BACK, "say_stay", "has_subscribed",

@@ -24,12 +24,16 @@ class Event:
         self.reason = reason
 
 
+class WayFound(Event):
+    """The path of the move is known."""
+
+
 class Granted(Event):
     """The brokers on the path let the move begin."""
 
 
 class Refused(Event):
-    """They do not."""
+    """They do not, or there is no path."""
 
 
 class LinkLost(Event):
@@ -93,7 +97,8 @@ class Part:
         self.waits = waits
         self.rows = tuple(rows)
         self.first: enum.Enum = next(iter(waits))
-        self.patience_s = sum(wait.patience_s or 0.0 for wait in waits.values())
+        self.lease_s = sum(waits[one].patience_s or 0.0 for one in waits if one is not self.first)
+        """How long those who are asked to take part may have to wait."""
         self._by_event: dict[tuple[enum.Enum, type], list[Row]] = {}
         for row in rows:
             self._by_event.setdefault((row.state, row.event), []).append(row)
@@ -117,11 +122,18 @@ class Part:
         return machines.Machine(self.name, self.states, rows, ends)
 
 
-ASKED: Final = Wait(5.0, "the brokers on the path did not all answer")
+def opening_waits(state: Any) -> dict[Any, Wait]:
+    return {
+        state.SEEKING: Wait(5.0, "no way to the target was found"),
+        state.ASKED: Wait(5.0, "the brokers on the path did not all answer"),
+    }
 
 
-def asked(state: Any, granted: enum.Enum, do: str) -> list[Row]:
-    """How every move along a path begins: its brokers are asked."""
+def opening(state: Any, granted: enum.Enum, do: str) -> list[Row]:
+    """How every move begins: a way is sought if it brings none, the brokers on it are asked."""
     ends = (Refused, LinkLost, Closed, Stopping, Late)
-    refused = [Row(state.ASKED, event, state.REFUSED) for event in ends]
-    return [Row(state.ASKED, Granted, granted, do), *refused]
+    return [
+        Row(state.SEEKING, WayFound, state.ASKED),
+        Row(state.ASKED, Granted, granted, do),
+        *(Row(one, end, state.REFUSED) for one in (state.SEEKING, state.ASKED) for end in ends),
+    ]

@@ -26,6 +26,7 @@ from gravitate.config.script import ServiceTimes
 from gravitate.errors import FileError
 from gravitate.model.moves import MoveOutcome
 from gravitate.pipeline.evaluate.metrics import Terms
+from gravitate.pipeline.evaluate.registry import NAMED
 from gravitate.pipeline.planning import expectation
 from gravitate.pipeline.planning.making import Run
 from gravitate.pipeline.report.write import complete_store
@@ -40,14 +41,6 @@ ALIKE_SHARE: Final = 0.02
 """Traffic that differs by less is not told of."""
 PUBLISHED_RATE: Final = "published_rate_msgs_per_s"
 DELIVERED_RATE: Final = "delivered_rate_msgs_per_s"
-_TOTALS: Final = {
-    "published": PUBLISHED_RATE,
-    "delivered": DELIVERED_RATE,
-    "arrivals": "arrivals_rate_msgs_per_s",
-    "pure_forwarders": "pure_forwarders_rate_msgs_per_s",
-    "psoop_cost": "psoop_cost_per_s",
-}
-"""Metrics that grow with the time observed, and what they are called as rates."""
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -181,8 +174,9 @@ def _a_second(metrics: Figures) -> Figures:
     duration_s = metrics.get("duration_s") or 1.0
     found: Figures = {}
     for name, value in metrics.items():
-        if name in _TOTALS:
-            found[_TOTALS[name]] = None if value is None else value / duration_s
+        rate = NAMED[name].rate if name in NAMED else ""
+        if rate:
+            found[rate] = None if value is None else value / duration_s
         elif name != "duration_s":
             found[name] = value
     return found

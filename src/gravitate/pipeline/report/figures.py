@@ -8,9 +8,11 @@ delay classes, or by a number of rows named in `gather`; none grows with the tra
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+from gravitate.pipeline.evaluate import registry
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,42 +37,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of each trace table in the store."""
 
 
-class Headline(msgspec.Struct, frozen=True, kw_only=True):
-    """Every metric of the run; `metrics.METRICS` says what each means. None: not known."""
-
-    published: float
-    delivered: float
-    published_rate_msgs_per_s: float
-    delivered_rate_msgs_per_s: float
-    delay_ms_mean: float | None
-    delay_ms_p50: float | None
-    delay_ms_p95: float | None
-    delay_ms_p99: float | None
-    delay_ms_max: float | None
-    hops_mean: float | None
-    hops_max: int | None
-    broker_rate_msgs_per_s_mean: float
-    broker_rate_msgs_per_s_max: float
-    broker_input_msgs_per_s_max: float
-    broker_output_msgs_per_s_max: float
-    input_utilisation_max: float | None
-    output_utilisation_max: float | None
-    load_balance_messages: float | None
-    load_balance_factor: float | None
-    arrivals: float
-    pure_forwarders: float
-    yield_share: float
-    link_events: float
-    link_events_per_delivery: float | None
-    link_rate_msgs_per_s_max: float
-    bandwidth_bytes_per_s: float
-    psoop_cost_per_publication: float | None
-    control_overhead_share: float | None
-    moves_done: int
-    moves_refused: int
-    moves_rolled_back: int
-    reconfiguration_cost: float | None
-    quarantined_files: int
+if TYPE_CHECKING:
+    Headline = Any
+else:
+    Headline = msgspec.defstruct(
+        "Headline", registry.fields(registry.REPORTED), frozen=True, kw_only=True
+    )
+"""Every metric of the run; `evaluate.registry` says what each means. None: not known."""
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

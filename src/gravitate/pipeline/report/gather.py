@@ -8,7 +8,7 @@ or written here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +16,13 @@ import msgspec
 from pyspark.sql import functions as F
 
 from gravitate.config.network import Network
+from gravitate.pipeline.evaluate.arithmetic import Run, Seen
 from gravitate.pipeline.evaluate.measured import measured, network_of
-from gravitate.pipeline.evaluate.metrics import Evaluation, assessed
+from gravitate.pipeline.evaluate.metrics import Terms
+from gravitate.pipeline.evaluate.registry import reported
 from gravitate.pipeline.report.figures import (
-    BrokerFigures,
     Facts,
     Headline,
-    LinkFigures,
     MoveCount,
     MoveFigures,
     QuarantinedFile,
@@ -42,17 +42,6 @@ from gravitate.trace import manifest as run_manifest
 
 MOVES_MAX: Final = 200
 
-_DELIVERED_ONLY: Final = (
-    "delay_ms_mean",
-    "delay_ms_p50",
-    "delay_ms_p95",
-    "delay_ms_p99",
-    "delay_ms_max",
-    "hops_mean",
-    "hops_max",
-)
-"""Metrics that say nothing when nothing was delivered."""
-
 
 def gather(spark: Any, run: Path, store: Store) -> RunFigures:
     """Everything a report tells about a run, from its store."""
@@ -70,10 +59,13 @@ def gather(spark: Any, run: Path, store: Store) -> RunFigures:
     )
     publishers_total, publishers = leading_publishers(spark, store, scale)
     pairs, bloom_error = common_interest(store.derived(spark, "common_interest"), scale)
-    evaluation = assessed(run.name, network, found.carried(network))
+    ended: Counter[str] = Counter()
+    for counted in move_counts:
+        ended[counted.outcome] += counted.moves
+    seen = Seen(network, found.carried(network), Terms(), Run(ended, len(manifest.quarantined)))
     figures = RunFigures(
         facts=_facts(run, manifest, network, begun_s, observed_s),
-        headline=_headline(evaluation, brokers, links, move_counts, len(manifest.quarantined)),
+        headline=Headline(**reported(seen)),
         findings=(),
         brokers=brokers,
         links=links,
@@ -114,43 +106,6 @@ def _facts(
         gravitate_version=run_manifest.load(run).gravitate_version if has_manifest else "",
         rows=dict(sorted(manifest.rows.items())),
     )
-
-
-def _headline(
-    evaluation: Evaluation,
-    brokers: Sequence[BrokerFigures],
-    links: Sequence[LinkFigures],
-    move_counts: Sequence[MoveCount],
-    quarantined_files: int,
-) -> Headline:
-    """The metrics of an evaluation, and those that only a run has."""
-    known: dict[str, Any] = evaluation.metrics()
-    if not evaluation.delivered:
-        known |= dict.fromkeys(_DELIVERED_ONLY)
-    seconds = evaluation.duration_s
-    link_events = sum(link.events for link in evaluation.links)
-    busiest, mean = evaluation.broker_rate_msgs_per_s_max, evaluation.broker_rate_msgs_per_s_mean
-    known |= {
-        "link_events": link_events,
-        "published_rate_msgs_per_s": evaluation.published / seconds,
-        "delivered_rate_msgs_per_s": evaluation.delivered / seconds,
-        "broker_input_msgs_per_s_max": max(broker.input_msgs_per_s for broker in brokers),
-        "broker_output_msgs_per_s_max": max(broker.output_msgs_per_s for broker in brokers),
-        "load_balance_messages": busiest / mean if mean else None,
-        "link_events_per_delivery": link_events / evaluation.delivered
-        if evaluation.delivered
-        else None,
-        "link_rate_msgs_per_s_max": max((link.rate_msgs_per_s for link in links), default=0.0),
-        "moves_done": _ended(move_counts, "done"),
-        "moves_refused": _ended(move_counts, "refused"),
-        "moves_rolled_back": _ended(move_counts, "rolled back"),
-        "quarantined_files": quarantined_files,
-    }
-    return Headline(**{name: known[name] for name in Headline.__struct_fields__})
-
-
-def _ended(counts: Sequence[MoveCount], outcome: str) -> int:
-    return sum(count.moves for count in counts if count.outcome == outcome)
 
 
 def _moves(moves: Any, begun_s: float) -> tuple[tuple[MoveCount, ...], tuple[MoveFigures, ...]]:

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from gravitate.pipeline.evaluate.registry import GROUPS, NAMED, Metric
 from gravitate.pipeline.report.answers import ANSWERS
 from gravitate.pipeline.report.figures import Difference, Report
-from gravitate.pipeline.report.metrics import GROUPS, METRICS, Metric
 from gravitate.pipeline.report.section import Section, Table, named_runs
 from gravitate.pipeline.report.words import ABSENT, escaped, percent, signed, with_unit
 
@@ -154,11 +154,10 @@ def _headline(report: Report) -> str:
 
 
 def _tiles(report: Report) -> str:
-    metrics = {metric.name: metric for metric in METRICS}
     changes = {change.metric: change for change in report.differences}
     shown = []
     for name, label in TILES.items():
-        metric = metrics[name]
+        metric = NAMED[name]
         values = [getattr(run.headline, name) for run in report.runs]
         value = " → ".join(with_unit(value, metric.unit) for value in values)
         change = changes.get(name)

@@ -123,6 +123,7 @@ async def start_node(
         mqtt_addresses=mqtt_addresses,
         others=others_of(network, broker_id, emulate_latency),
         mechanisms=mechanisms(network.mechanisms),
+        tree=network.topology(),
     )
     node.counted.append(counters)
     address = spec.address

@@ -7,7 +7,7 @@
 `?wait_s=SECONDS` says how long POST and GET /moves/ID may wait for the end of the move. The first
 page has the latest moves, at most `?limit=`, and names the one with those before them. A move
 that is asked for again is not carried out twice. What is wrong with a move that cannot be meant
-(JSON, names, a path that is none) is told here; what the broker objects to is the move's outcome.
+(JSON, names) is told here; what the broker objects to is the move's outcome.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from gravitate.config.network import Network
 from gravitate.errors import InputError
 from gravitate.model.decoding import decode_json
 from gravitate.model.moves import ClientMove, Move, client_of
-from gravitate.overlay import tree
 from gravitate.serve.http.paging import page_of, page_size, parameters
 from gravitate.serve.http.server import JSON, Request, Response, json_response, refusal
 from gravitate.serve.node.moves import (
@@ -70,8 +69,7 @@ class MovePages:
         self._now = now
         self._reconnects = reconnects
         self._with_door = {spec.id for spec in network.brokers if spec.address.mqtt}
-        ids = [spec.id for spec in network.brokers]
-        self._near = tree.neighbours(ids, [link.between for link in network.links])
+        self._brokers = [spec.id for spec in network.brokers]
 
     async def answer(self, request: Request) -> Response:
         """For a request whose path begins with /moves."""
@@ -118,8 +116,6 @@ class MovePages:
             move: Move = decode_json(request.body, Move)
         except msgspec.DecodeError as error:
             return refusal("400 Bad Request", f"the move is not accepted: {error}")
-        if isinstance(move, ClientMove) and not move.path:
-            move = self._with_path(move)
         known = self._register.get(move.id)
         if known is None:
             objection = self._objection(move)
@@ -133,18 +129,11 @@ class MovePages:
                     "ask again when some have ended",
                 )
             self._submit(MoveRequested(move))
-        elif known.move != move:
+        elif not _is_same(move, known.move):
             return refusal("409 Conflict", f"another move has the id {move.id!r}: give it its own")
         record = await self._register.ended(move.id, wait_s)
         assert record is not None, f"move {move.id!r} was forgotten while it was waited for"
         return _told(record)
-
-    def _with_path(self, move: ClientMove) -> ClientMove:
-        """The move along the links of the network file."""
-        if move.source in self._near and move.target in self._near:
-            way = tree.path(self._near, move.source, move.target)
-            return msgspec.structs.replace(move, path=tuple(way or ()))
-        return move
 
     def _objection(self, move: Move) -> str:
         """Why the move cannot be meant for this broker; empty when it can."""
@@ -153,8 +142,8 @@ class MovePages:
         if not isinstance(move, ClientMove):
             return ""
         for place, broker in (("source", move.source), ("target", move.target)):
-            if broker not in self._near:
-                return f"{place} is {broker!r}, the brokers are {', '.join(self._near)}"
+            if broker not in self._brokers:
+                return f"{place} is {broker!r}, the brokers are {', '.join(self._brokers)}"
         if move.source != self._broker_id:
             return (
                 f"source is {move.source!r}: ask that broker, "
@@ -168,6 +157,13 @@ class MovePages:
                 f"{client_of(move)!r} cannot connect there"
             )
         return ""
+
+
+def _is_same(asked: Move, known: Move) -> bool:
+    """Whether a move is asked for again; the way is the broker's to find."""
+    if isinstance(asked, ClientMove) and isinstance(known, ClientMove) and not asked.path:
+        known = msgspec.structs.replace(known, path=())
+    return asked == known
 
 
 def _told(record: MoveRecord) -> Response:

@@ -31,6 +31,7 @@ from gravitate.broker.messages.frames import Data
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.moves import ClientMove, ReassignSubscriber
+from gravitate.overlay.topology import Topology
 from gravitate.serve.descriptors import Doorkeeper
 from gravitate.serve.node.failures import Failures
 from gravitate.serve.node.interpreter import ClientConnection, Interpreter
@@ -75,6 +76,7 @@ class Node:
         mqtt_addresses: Mapping[str, tuple[str, int]] | None = None,
         others: Mapping[str, Neighbour] | None = None,
         mechanisms: Sequence[Mechanism] = (),
+        tree: Topology | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.options = options or BrokerOptions()
@@ -89,6 +91,7 @@ class Node:
             routing=routing,
             forwarding=forwarding,
             others=[peer for peer, other in (others or {}).items() if other.possible],
+            tree=tree,
             detached=self._watcher_failed,
         )
         self.moves = MoveRegister(broker_id)

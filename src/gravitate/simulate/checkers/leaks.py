@@ -30,6 +30,8 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Part._by_event": "a table",
     "Posts._mechanisms": "what is switched on",
     "Pings._mechanisms": "what is switched on",
+    "Topology.told": "brokers of the network",
+    "Neighbourhood.neighbours": "neighbours",
     "TetherLinks._others": "brokers of the network",
     "LinkTable._links": "neighbours",
     "Link.roles": "what a link is for",

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from gravitate.broker.core import Broker
 from gravitate.model.covering import covers, intersects
 from gravitate.model.filters import Filter
-from gravitate.overlay.tree import neighbours
+from gravitate.overlay.topology import Topology
 from gravitate.simulate.world import World
 
 Subscriptions = dict[str, Filter]
@@ -31,8 +31,11 @@ def check_tables(world: World) -> list[str]:
         if not isinstance(host.broker, Broker):
             return [f"{host.id} is not up"]
         brokers[host.id] = host.broker
-    near = neighbours(world.hosts, [link.between for link in world.network.links])
-    found: list[str] = []
+    topology = Topology.of({id: broker.neighbours() for id, broker in brokers.items()})
+    if not topology.is_tree:
+        return [*topology.differences, "the brokers' links are no tree"]
+    near = topology.near()
+    found = [*topology.differences]
     advertised = _advertised(brokers)
     expected = _Expected(brokers, near, advertised)
     for broker_id, broker in brokers.items():
