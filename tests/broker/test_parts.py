@@ -19,6 +19,7 @@ from gravitate.broker.routing.settlement import Asker, Request, Settlement
 from gravitate.broker.sessions.backlog import Backlog, parts_of
 from gravitate.broker.sessions.inbound import common_levels
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING
 
@@ -203,7 +204,7 @@ def test_a_cut_is_whole_once_each_of_its_parts_has_come_in_its_turn(
     backlog = _backlog([1] * count)
     request = TakeGuest("m", ("a", "b"), "sub", 1, (), 1.0)
     lives = Lives(DEFAULTS, lambda *_: True)
-    session = Outbound("sub", 1, DEFAULTS, lives)
+    session = Outbound("sub", 1, DEFAULTS, lives, Owed.STAGED)
     guest = Guest(request, session, is_recall=True, since=0.0)
     for lost in [*losses, set[int]()]:
         for number, part in enumerate(parts_of(backlog, 1, 1)):

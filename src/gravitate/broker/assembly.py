@@ -317,7 +317,7 @@ class Parts:
     def _is_link_needed(self, peer: str) -> bool:
         return (
             peer in self.tethers.peers()
-            or peer in self.tethered.origins()
+            or self.tethered.is_origin(peer)
             or self.subscribers.needs_link(peer)
         )
 

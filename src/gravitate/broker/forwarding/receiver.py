@@ -16,7 +16,10 @@ class Receiver(Protocol):
     """Its client takes nothing at the moment."""
     indirect: bool
     """What is for the client does not go to it at once."""
-    holding: bool
+
+    @property
+    def holding(self) -> bool:
+        """Whether it keeps what is for its client."""
 
     def saw(self, publisher: Life, first: int, last: int) -> bool:
         """Whether all of that is new, which is noted."""

@@ -63,6 +63,7 @@ from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, 
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.moves import ReassignSubscriber
 
@@ -131,7 +132,7 @@ SOURCE: Final = Part(
         Row(State.ASKED, Changed, State.REFUSED),
         Row(State.PREPARING, Ready, State.CUTTING, "cut"),
         Row(State.PREPARING, Closed, State.ROLLED_BACK),
-        *(Row(State.PREPARING, event, State.ROLLED_BACK, "forget") for event in UNDONE),
+        *(Row(State.PREPARING, event, State.ROLLED_BACK, "release") for event in UNDONE),
         Row(State.CUTTING, Paused, State.CUTTING, "look"),
         Row(State.CUTTING, Taken, State.CUTTING, "look"),
         Row(
@@ -274,7 +275,7 @@ class Reassignments:
 
     def stage(self, run: Run, event: Event) -> None:
         move, subscriber = run.move, run.subject
-        subscriber.remembers_all = True
+        subscriber.enter(Owed.PREPARING)
         whose: tuple[str, int, int] = ("", 0, 0)
         if isinstance(subscriber, TetheredSubscriber):
             whose = (*subscriber.key, subscriber.version)
@@ -286,7 +287,7 @@ class Reassignments:
     def cut(self, run: Run, event: Event) -> None:
         move, subscriber = run.move, run.subject
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, subscriber.seen()))
-        subscriber.hold()
+        subscriber.enter(Owed.CUTTING)
         subscriber.say(Redirect(subscriber.id, move.target))
 
     def look(self, run: Run, event: Event) -> None:
@@ -295,6 +296,7 @@ class Reassignments:
     def send_away(self, run: Run, event: Event) -> None:
         move, subscriber = run.move, run.subject
         if isinstance(subscriber, TetheredSubscriber):
+            subscriber.enter(Owed.DETACHED)
             subscriber.move, subscriber.path = move.id, move.path
             subscriber.say(CloseSession(subscriber.id, MOVED, move.target))
         else:
@@ -316,12 +318,11 @@ class Reassignments:
     def lease(self, run: Run, event: Event) -> None:
         self._tethered.lease(run.subject)
 
-    def forget(self, run: Run, event: Event) -> None:
+    def release(self, run: Run, event: Event) -> None:
         """The subscriber stays, and is served as if nothing had been."""
-        run.subject.remembers_all = False
+        self._dispatch.release(run.subject)
 
     def go_on(self, run: Run, event: Event) -> None:
         """The same for one that has been told to leave."""
-        self.forget(run, event)
         self._dispatch.release(run.subject)
         run.subject.say(Redirect(run.subject.id, self._context.broker_id))

@@ -52,6 +52,7 @@ from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.moves import RelocatePublisher
 
 
@@ -132,7 +133,7 @@ class Relocations:
             return f"{id} is on the move already"
         if publisher.origin is None and self._engine.is_busy(self._client(publisher).outbound):
             return f"{id} is on the move as a subscriber"
-        if publisher.arriving is not None:
+        if publisher.state is Publishing.ARRIVING:
             return f"{id} is still arriving"
         if not publisher.at_rest():
             return f"what {id} published or advertised is not settled yet"

@@ -55,6 +55,7 @@ from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.local import NOBODY, LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
@@ -244,7 +245,8 @@ class Guests:
         else:
             about = (request.subscriber, request.incarnation, 0)
             options, lives = self._context.options, self._context.lives
-            session = LocalOutbound(*about, options, lives, NOBODY, self._subscriptions)
+            served = (NOBODY, self._subscriptions, Owed.STAGED)
+            session = LocalOutbound(*about, options, lives, *served)
         return Guest(request, session, is_recall, self._context.now)
 
     def _take(self, guest: Guest) -> None:
@@ -252,8 +254,6 @@ class Guests:
         if self.stopping:
             self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
             return
-        session.hold()
-        session.observed = False
         session.series = f"g{next(self._series)}."
         self._by_move[request.move] = self._by_session[session] = guest
         if request.lease_s:
@@ -386,7 +386,7 @@ class Guests:
         guest = self._by_session.get(session)
         if guest is None:
             return False
-        if session.missing:
+        if session.state is Owed.PARTLY:
             return True
         state = "served" if guest.request.origin else "opened"
         self._subscriptions.arrived(session, state, guest.request.path[0], guest.since)
@@ -470,6 +470,7 @@ class Guests:
 
     def _drop(self, guest: Guest) -> None:
         self._forget(guest)
+        guest.session.end()
         guest.session.discard()
         self._subscriptions.close(guest.session)
 

@@ -82,7 +82,7 @@ class SubscriberMoves:
                 self.tethers.ask_again(which)
 
     def needs_link(self, peer: str) -> bool:
-        return peer in self.tethers.peers() or peer in self.tethered.origins()
+        return peer in self.tethers.peers() or self.tethered.is_origin(peer)
 
     def link_up(self, peer: str) -> None:
         self.tethers.link_up(peer)

@@ -38,6 +38,7 @@ from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.publishers import CLIENTS_OWN, Publishers
 from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.states import Owed, Publishing
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -132,8 +133,7 @@ class Clients:
     def arrived(self, id: str) -> None:
         """The client goes on with what was kept for it."""
         session = self.sessions.get(id)
-        if session is not None and session.outbound.holding and session.outbound.is_renewed:
-            session.outbound.is_renewed = False
+        if session is not None and session.outbound.state in (Owed.CLAIMED, Owed.RESUMING):
             self._ports.on_arrived(session.outbound)
 
     def disconnected(self, id: str) -> None:
@@ -141,17 +141,17 @@ class Clients:
         session = self.sessions.get(id)
         if session is not None:
             self._ports.on_ended(session.outbound)
-            self._end_session(session)
+            self._end_session(session, Publishing.ENDING)
             session.inbound.at.close(session.inbound)
 
-    def _end_session(self, session: Session) -> None:
+    def _end_session(self, session: Session, state: Publishing) -> None:
         inbound, outbound = session.inbound, session.outbound
         self._publishers.release(inbound)
         del self.sessions[session.id]
-        outbound.live = inbound.live = False
-        self._publishers.ports.on_gone(inbound.life)
         # What an arriving publisher sent was not accepted; it will send it where it goes.
-        inbound.arriving = None
+        inbound.enter(state)
+        outbound.end()
+        self._publishers.ports.on_gone(inbound.life)
         outbound.at.close(outbound)
         self._observe(outbound, "closed")
 
@@ -164,14 +164,14 @@ class Clients:
     def park(self, outbound: Outbound, target: str) -> None:
         """Send the client to `target`, as a subscriber; what it is owed is kept."""
         session = self.sessions.pop(outbound.id)
-        session.inbound.live = False
+        session.inbound.enter(Publishing.GONE)
         self._publishers.ports.on_gone(session.inbound.life)
         session.outbound.say(CloseSession(session.id, MOVED, target))
-        session.outbound.disconnect()
+        session.outbound.detach()
 
     def end_parked(self, outbound: Outbound) -> None:
         """The client that something was kept for is elsewhere, or nowhere."""
-        outbound.live = False
+        outbound.end()
         self._subscriptions.close(outbound)
         self._observe(outbound, "closed")
 
@@ -191,7 +191,7 @@ class Clients:
         """Send the client to `target`; its advertisements wait to be taken along."""
         session = self.sessions[publisher.id]
         assert not session.subscribes(), f"{session.id} subscribes here"
-        self._end_session(session)
+        self._end_session(session, Publishing.DEPARTING)
         self._context.emit(CloseSession(session.id, MOVED, target))
         self._publishers.depart(publisher)
 
@@ -200,7 +200,7 @@ class Clients:
         if session is not None:
             outbound = session.outbound
             outbound.acknowledged(sequence)
-            if outbound.holding and outbound.drained():
+            if outbound.state is Owed.CUTTING and outbound.drained():
                 self._ports.on_drained(outbound)
 
     def congested(self, id: str, congested: bool) -> None:
@@ -238,12 +238,11 @@ class Clients:
         if session is None:
             return
         inbound = session.inbound
-        if inbound.departed:
-            return
-        if inbound.arriving is not None:
-            inbound.arriving.append(input)
-            inbound.unpublished.add(input.bodies)
-            self._publishers.update_reading(inbound)
+        if inbound.state is not Publishing.HERE:
+            if inbound.state is Publishing.ARRIVING:
+                inbound.arriving.append(input)
+                inbound.unpublished.add(input.bodies)
+                self._publishers.update_reading(inbound)
             return
         size = len(input.bodies)
         first = input.first_counter if session.client.counts else None

@@ -20,6 +20,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.elsewhere import PublisherOutlet, PublishesAt
+from gravitate.broker.sessions.states import LIVE, PUBLISHING, Publishing
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
 
@@ -57,8 +58,7 @@ class Inbound:
         self.hold_timer = hold_timer
         self._options = options
         self.next_counter = 1
-        self.live = True
-        """Not ended, and not on its way to another broker."""
+        self.state = PUBLISHING.enter(None, Publishing.HERE)
         self.advertisements = Advertisements()
         self.unsettled_advertisements: set[str] = set()
         self.unanswered_advertisements: set[str] = set()
@@ -68,13 +68,10 @@ class Inbound:
         self.unsettled_ends = 0
         """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
-        self.arriving: deque[ClientPublished] | None = None
-        """What a publisher has sent that is still on its way here from another broker; it is
-        looked at once the move has settled. None: it has arrived."""
+        self.arriving: deque[ClientPublished] = deque()
+        """While it arrives: what it has sent, which is looked at once the move has settled."""
         self.unpublished = Measure()
         """Of what is held, or arriving."""
-        self.departed = False
-        """The publisher has attached itself elsewhere; nothing more is taken from it."""
         self.way: Open = NOWHERE
         """While it arrives: brokers between here and where it was."""
         self.lost = ""
@@ -88,6 +85,14 @@ class Inbound:
         """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
         that ends."""
         self._topics_bytes = 0
+
+    def enter(self, state: Publishing) -> None:
+        self.state = PUBLISHING.enter(self.state, state)
+
+    @property
+    def live(self) -> bool:
+        """Whether it has not ended, and is not on its way to another broker."""
+        return self.state in LIVE
 
     @property
     def place(self) -> str | None:

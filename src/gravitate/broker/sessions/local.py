@@ -20,6 +20,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Kept
 from gravitate.broker.sessions.elsewhere import Outlet, ServedAt
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch
 
 
@@ -47,13 +48,14 @@ class LocalOutbound(Outbound):
         lives: Lives,
         outlet: Outlet,
         at: ServedAt,
+        state: Owed = Owed.CONNECTED,
     ) -> None:
-        super().__init__(id, incarnation, options, lives)
+        super().__init__(id, incarnation, options, lives, state)
         self._outlet = outlet
         self.at = at
         """Takes what the client asks for."""
         self.congested = False
-        self.indirect = False
+        self.indirect = self.holding
         self._window = window
         self._window_bytes = options.session_window_bytes_max
         self._tail: Tail[tuple[Batch, int]] = Tail()
@@ -63,32 +65,34 @@ class LocalOutbound(Outbound):
         self.waiting = self._queue()
         """Batches that go out once the client has acknowledged others, with their QoS."""
         self.kept = self._queue()
-        self.is_renewed = False
-        """It holds for a client that has connected and has not said yet that it has arrived."""
 
     @property
     def place(self) -> str | None:
         """The broker that serves the client; None: this one, and nobody stands for it."""
         return self.at.place(self)
 
+    def enter(self, state: Owed) -> None:
+        super().enter(state)
+        self.indirect = self.holding or bool(self.waiting)
+
     def say(self, effect: ToClient) -> None:
         self._outlet.say(effect)
 
-    def disconnect(self) -> None:
-        """Its client is told nothing any more."""
+    def detach(self) -> None:
+        """Its client is sent elsewhere, and told nothing any more."""
+        self.enter(Owed.DETACHED)
         self._outlet = NOBODY
 
     def renew(self, window: int, outlet: Outlet) -> None:
         """A client connects that this goes on for; it holds until the client says that it has
         arrived."""
-        assert self.holding
         assert self.drained()
+        self.enter(Owed.CLAIMED if self.state is Owed.STAGED else Owed.RESUMING)
         self._outlet = outlet
         self._window = window
         self._tail = Tail()
         self._given_bytes = self._acknowledged_bytes = 0
         self.congested = False
-        self.is_renewed = True
         self.unconfirmed = set(self.subscriptions)
 
     # Giving --------------------------------------------------------------------------------
@@ -178,13 +182,8 @@ class LocalOutbound(Outbound):
 
     # Holding -------------------------------------------------------------------------------
 
-    def hold(self) -> None:
-        super().hold()
-        self.indirect = True
-
     def released(self) -> list[tuple[Batch, int]]:
-        self.holding = self.remembers_all = False
-        self.indirect = bool(self.waiting)
+        self.enter(Owed.CONNECTED)
         return self.kept.take_all()
 
     def drained(self) -> bool:

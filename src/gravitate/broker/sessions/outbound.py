@@ -18,6 +18,7 @@ from gravitate.broker.lives import Life, Lives, size_bytes
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.backlog import Kept, Seen
+from gravitate.broker.sessions.states import GIVING, OWED, UNOBSERVED, Owed
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -61,7 +62,10 @@ class Outbound:
     kept: Kept
     """What is held."""
 
-    def __init__(self, id: str, incarnation: int, options: BrokerOptions, lives: Lives) -> None:
+    def __init__(
+        self, id: str, incarnation: int, options: BrokerOptions, lives: Lives, state: Owed
+    ) -> None:
+        self.state = OWED.enter(None, state)
         self.id = id
         self.incarnation = incarnation
         self._options = options
@@ -76,14 +80,26 @@ class Outbound:
         """Names of those that have not settled yet."""
         self.unconfirmed: set[str] = set()
         """Names of subscriptions brought from elsewhere, which the client has not said again."""
-        self.live = True
-        self.observed = True
-        """Whether observers know of it: not of a guest before its client has arrived."""
-        self.remembers_all = False
-        """Nothing of what was seen may be forgotten: somebody is told of it."""
-        self.holding = False
         self.missing: Open = NOWHERE
         """While it holds: only what has passed one of these brokers, if there are any."""
+
+    def enter(self, state: Owed) -> None:
+        self.state = OWED.enter(self.state, state)
+
+    def end(self) -> None:
+        """It is served here no more, or will not be."""
+        if self.state not in OWED.ends:
+            self.enter(Owed.ENDED if self.observed else Owed.DROPPED)
+
+    @property
+    def holding(self) -> bool:
+        """Whether what comes is kept."""
+        return self.state not in GIVING
+
+    @property
+    def observed(self) -> bool:
+        """Whether observers know of it: not of a guest before its client has arrived."""
+        return self.state not in UNOBSERVED
 
     # How it goes on differs ----------------------------------------------------------------
 
@@ -129,7 +145,7 @@ class Outbound:
             seen.move_to_end(publisher)
         else:
             self.seen_bytes += size_bytes(publisher)
-            if self.seen_bytes > self._sweep_at_bytes and not self.remembers_all:
+            if self.seen_bytes > self._sweep_at_bytes and self.state is Owed.CONNECTED:
                 self._forget_publishers()
         return True
 
@@ -175,10 +191,6 @@ class Outbound:
         self._seen, self.seen_bytes = OrderedDict(former._seen), former.seen_bytes
 
     # Holding -------------------------------------------------------------------------------
-
-    def hold(self) -> None:
-        """From now on keep what is for the client, until `released`."""
-        self.holding = self.remembers_all = True
 
     def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = (), version: int = 0) -> None:
         """The client has had everything up to `seen` elsewhere, but for the backlog, which was

@@ -28,6 +28,8 @@ from gravitate.broker.routing.router import Router
 from gravitate.broker.routing.settlement import Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -81,8 +83,8 @@ class Publishers:
         self._dispatch = dispatch
         self._handovers = handovers
         self._chores = chores
-        self.departing: dict[str, Inbound] = {}
-        """Publishers on their way to another broker, by their ids."""
+        self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
+        """Publishers on their way to another broker."""
         self._owners: dict[str, Inbound] = {}
         """Whose the local advertisements are."""
 
@@ -111,7 +113,7 @@ class Publishers:
             for key in brought
         )
         if moving:
-            publisher.arriving = deque()
+            publisher.enter(Publishing.ARRIVING)
             publisher.unsettled_advertisements.update(brought)
             publisher.unanswered_advertisements.update(brought)
         for key, filter in brought.items():
@@ -121,9 +123,10 @@ class Publishers:
 
     def _arrived(self, publisher: Inbound) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
-        sent, publisher.arriving = publisher.arriving, None
-        if sent is not None:
+        if publisher.state is Publishing.ARRIVING:
+            publisher.enter(Publishing.HERE)
             publisher.say(Attached(publisher.id))
+            sent, publisher.arriving = publisher.arriving, deque()
             for input in sent:
                 publisher.unpublished.take(input.bodies)
                 self.ports.take(input)
@@ -134,23 +137,27 @@ class Publishers:
         former = self.departing.get(id)
         if former is None or former.incarnation != incarnation:
             return []
-        del self.departing[id]
+        self.departing.remove(former)
+        former.enter(Publishing.GONE)
         self.ports.on_left(former)
         self.ports.on_departure(former, False)
         return [former]
 
     def depart(self, publisher: Inbound) -> None:
         """The publisher has ended here; its advertisements wait to be taken along."""
-        assert not publisher.live, f"{publisher.id} goes on here"
+        assert publisher.state is Publishing.DEPARTING, f"{publisher.id} goes on here"
         if publisher.advertisements:
-            self.departing[publisher.id] = publisher
+            self.departing.put(publisher)
         else:
+            publisher.enter(Publishing.GONE)
             self.ports.on_departure(publisher, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
-        publisher = self.departing.pop(id, None)
+        publisher = self.departing.get(id)
         if publisher is not None:
+            self.departing.remove(publisher)
+            publisher.enter(Publishing.ENDING)
             self.ports.on_left(publisher)
             self.unadvertise_all(publisher)
 
@@ -163,11 +170,12 @@ class Publishers:
         key = advertisement.removeprefix(self._id(publisher, ""))
         publisher.advertisements.take(key)
         self._expect_no_answer(publisher, key)
-        publisher.departed = True
+        if publisher.live:
+            publisher.enter(Publishing.TAKEN)
         if publisher.advertisements:
             return
-        if self.departing.get(publisher.id) is publisher:
-            del self.departing[publisher.id]
+        if self.departing.remove(publisher):
+            publisher.enter(Publishing.GONE)
             self.ports.on_left(publisher)
             self.ports.on_departure(publisher, True)
         elif publisher.live:
@@ -228,7 +236,7 @@ class Publishers:
         publisher.unanswered_advertisements.discard(key)
         if publisher.unanswered_advertisements:
             return
-        if publisher.arriving is None:
+        if publisher.state is not Publishing.ARRIVING:
             self.release(publisher)
         elif publisher.may_arrive():
             self._arrived(publisher)
@@ -259,6 +267,8 @@ class Publishers:
 
     def _check_withdrawn(self, publisher: Inbound) -> None:
         if publisher.is_withdrawn():
+            if publisher.state is Publishing.ENDING:
+                publisher.enter(Publishing.GONE)
             self.ports.on_ended(publisher)
 
     def unadvertise_all(self, publisher: Inbound) -> None:

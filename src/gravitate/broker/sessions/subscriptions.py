@@ -166,7 +166,6 @@ class Subscriptions:
     def arrived(self, outbound: Outbound, state: str, source: str, since: float) -> None:
         """A guest is served from now on: observers learn of what it has long had."""
         context, here = self._context, self._context.broker_id
-        outbound.observed = True
         for observer in context.observers:
             observer.on_session(here, outbound.id, state, context.now)
             for one in outbound.subscriptions.values():

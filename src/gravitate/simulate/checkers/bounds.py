@@ -14,6 +14,7 @@ from gravitate.broker.lives import LIFE_BYTES
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import SWEEP_BYTES_MIN, Outbound
+from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.world import World
 
 EVENT_BYTES_MAX = 1000
@@ -50,5 +51,5 @@ def _of_subscriber(outbound: Outbound, options: BrokerOptions) -> Iterator[str]:
         if events > times * events_max or size_bytes > times * bytes_max:
             yield f"{events} events of {size_bytes} bytes {what}"
     remembered = max(options.session_seen_bytes_max, SWEEP_BYTES_MIN) + 2 * LIFE_BYTES
-    if outbound.seen_bytes > remembered and not outbound.remembers_all:
+    if outbound.seen_bytes > remembered and outbound.state is Owed.CONNECTED:
         yield f"{outbound.seen_bytes} bytes remembered of publishers"

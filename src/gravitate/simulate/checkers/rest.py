@@ -13,6 +13,7 @@ from gravitate.broker.core import Broker
 from gravitate.broker.links.link import Role
 from gravitate.broker.moves.tether.publisher import State
 from gravitate.broker.moves.tether.subscriber import State as SubscriberState
+from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
 
@@ -32,8 +33,8 @@ def unfinished(world: World, clients: Iterable[Client]) -> Iterator[str]:
 def departing(world: World) -> Iterator[str]:
     """Clients that have been sent away and have not arrived, and what is ready for them."""
     for here, broker in _brokers(world).items():
-        for publisher in broker.publishers.departing:
-            yield f"{here} still waits for {publisher} to be elsewhere"
+        for departing in broker.publishers.departing:
+            yield f"{here} still waits for {departing.id} to be elsewhere"
         for run in broker.engine.under_way():
             yield f"{here} still moves {run.subject.id}: {run.state.value}"
         for guest in broker.subscribers.guests.expected():
@@ -100,7 +101,7 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         if tether.state is not SubscriberState.ATTACHED:
             state = tether.state.value
             yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
-        if not tether.session.live:
+        if tether.session.state is Owed.ENDED:
             yield f"{here} still has the tether of {tether.session.id}, which is gone"
         place = brokers.get(tether.place)
         if place is not None and not any(

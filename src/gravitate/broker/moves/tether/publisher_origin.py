@@ -63,6 +63,7 @@ from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPub
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers, advertisement_id
+from gravitate.broker.sessions.states import Publishing
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -170,6 +171,7 @@ class Tethers:
         tether = self._of(session)
         tether.session = None
         session.at = self._publishers
+        session.enter(Publishing.GONE)
         self._pass(tether, TetherDetach(*tether.key))
 
     def _of(self, session: Inbound) -> Tether:

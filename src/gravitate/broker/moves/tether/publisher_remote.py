@@ -10,9 +10,9 @@ exist for tethers, are not known here: `tell` takes what the other end is to be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,6 +52,8 @@ from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.elsewhere import PublishesAt
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
 
 Key = tuple[str, str, int]
@@ -112,9 +114,6 @@ class Tethered(Inbound):
         return []
 
 
-_NOBODY: Final[Mapping[Key, Tethered]] = {}
-
-
 class TetheredPublisherPorts(NamedTuple):
     """Who is told of publishers that are attached here for others."""
 
@@ -141,31 +140,30 @@ class TetheredPublishers:
         self._publishers = publishers
         self._links = links
         self._tell = tell
-        self._by_key: dict[Key, Tethered] = {}
-        self._by_id: dict[str, dict[Key, Tethered]] = {}
+        self._attached: Store[Key, Tethered] = Store(_key)
         self._by_number: dict[int, Tethered] = {}
-        self._leaving: set[Inbound] = set()
+        self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.number)
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
         self._numbers = count(1)
         self._stopping = False
 
     def __iter__(self) -> Iterator[Tethered]:
-        return iter(self._by_key.values())
+        return iter(self._attached)
 
     def find(self, publisher: str) -> Tethered | None:
         """The latest life of a publisher that is attached here."""
-        lives = self._by_id.get(publisher, _NOBODY).values()
+        lives = self._attached.of_client(publisher)
         return max(lives, key=lambda one: (one.incarnation, one.attachment), default=None)
 
     def of(self, life: Life) -> list[Tethered]:
         """Those that are attached here of one life of a publisher."""
-        return [one for one in self._by_id.get(life[0], _NOBODY).values() if one.life == life]
+        return [one for one in self._attached.of_client(life[0]) if one.life == life]
 
-    def origins(self) -> set[str]:
-        """Brokers whose clients are attached here, or were and may come back."""
-        those = (*self._by_key.values(), *self._publishers.departing.values(), *self._leaving)
-        return {one.origin for one in those if isinstance(one, Tethered)}
+    def is_origin(self, broker: str) -> bool:
+        """Whether clients of a broker are attached here, or were and may come back."""
+        stores = (self._attached, self._publishers.departing, self._leaving)
+        return any(broker in store.origins() for store in stores)
 
     # What the other end says ---------------------------------------------------------------
 
@@ -173,8 +171,8 @@ class TetheredPublishers:
         if isinstance(message, TetherAttach):
             self._attach(origin, message)
             return
-        publisher = self._by_key.get((origin, message.publisher, message.incarnation))
-        if publisher is None or publisher.departed:
+        publisher = self._attached.get((origin, message.publisher, message.incarnation))
+        if publisher is None or publisher.state is Publishing.TAKEN:
             return  # it has gone elsewhere meanwhile, and says all of this again there
         match message:
             case TetherAdvertise():
@@ -185,13 +183,13 @@ class TetheredPublishers:
                 if message.attachment == publisher.attachment:
                     self._ports.on_paused(publisher)
             case TetherDetach():
-                self._leaving.add(publisher)
+                self._leaving.put(publisher)
                 self._end(publisher)
 
     def publish(self, origin: str, batch: Batch) -> None:
         """A batch that was handed over is published here."""
-        publisher = self._by_key.get((origin, batch.publisher, batch.incarnation))
-        if publisher is not None and not publisher.departed:
+        publisher = self._attached.get((origin, batch.publisher, batch.incarnation))
+        if publisher is not None and publisher.state is not Publishing.TAKEN:
             mark = self._links.mark()
             if mark is not None and mark.peer == origin:
                 self._links.retain(mark)
@@ -208,7 +206,7 @@ class TetheredPublishers:
         former: list[Inbound] = []
         for one in self.of((id, incarnation)):
             former.append(one)
-            self._remove(one)
+            self._remove(one, Publishing.ENDING)
             if one.origin != origin:
                 one.say(CloseSession(id, TAKEN_OVER))
         former += self._publishers.came_back(id, incarnation)
@@ -221,7 +219,7 @@ class TetheredPublishers:
     def adopt(self, session: Inbound) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
-        assert session.arriving is None
+        assert session.state is Publishing.HERE
         here = self._context.broker_id
         publisher = self._make(here, session.id, session.incarnation, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
@@ -237,7 +235,7 @@ class TetheredPublishers:
 
     def depart(self, publisher: Tethered, path: tuple[str, ...]) -> None:
         """Send a publisher along a path; its advertisements wait to be taken along."""
-        self._remove(publisher)
+        self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
         publisher.outlet.path = path
         publisher.say(CloseSession(publisher.id, MOVED, path[-1]))
@@ -245,24 +243,22 @@ class TetheredPublishers:
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
-            self._remove(publisher)
+            self._remove(publisher, Publishing.GONE)
             publisher.say(CloseSession(publisher.id, TAKEN_OVER))
             self._ports.on_closed(publisher)
 
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
-        if publisher in self._leaving:
-            self._leaving.discard(publisher)
+        if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
             publisher.say(CloseSession(publisher.id, ENDED))
             self._publishers.ports.on_left(publisher)
 
     def lost(self, origin: str) -> None:
         """The broker at the other end has forgotten its tethers, or is gone."""
-        self._leaving = {
-            one for one in self._leaving if isinstance(one, Tethered) and one.origin != origin
-        }
-        for publisher in [one for one in self._by_key.values() if one.origin == origin]:
+        for leaving in self._leaving.of_origin(origin):
+            self._leaving.remove(leaving)
+        for publisher in self._attached.of_origin(origin):
             self._end(publisher)
 
     def take_no_more(self) -> None:
@@ -272,7 +268,7 @@ class TetheredPublishers:
     def stop(self) -> None:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
         after this, for it would be acknowledged and not be published."""
-        for publisher in list(self._by_key.values()):
+        for publisher in self._attached:
             if publisher.origin != self._context.broker_id:
                 reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
                 self._end(publisher)
@@ -285,26 +281,20 @@ class TetheredPublishers:
             self._publishers.release(publisher)
 
     def _end(self, publisher: Tethered) -> None:
-        self._remove(publisher)
+        self._remove(publisher, Publishing.ENDING)
         self._publishers.unadvertise_all(publisher)
         self._ports.on_closed(publisher)
 
     def _add(self, publisher: Tethered) -> None:
-        key = _key(publisher)
-        assert key not in self._by_key, f"{key} is attached already"
-        self._by_key[key] = self._by_number[publisher.number] = publisher
-        self._by_id.setdefault(publisher.id, {})[key] = publisher
+        self._attached.put(publisher)
+        self._by_number[publisher.number] = publisher
 
-    def _remove(self, publisher: Tethered) -> None:
+    def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""
         self._publishers.release(publisher)
-        publisher.live = False
-        key = _key(publisher)
-        del self._by_key[key]
+        publisher.enter(state)
+        self._attached.remove(publisher)
         del self._by_number[publisher.number]
-        del self._by_id[publisher.id][key]
-        if not self._by_id[publisher.id]:
-            del self._by_id[publisher.id]
         self._publishers.ports.on_gone(publisher.life)
         self._publishers.ports.on_left(publisher)
 

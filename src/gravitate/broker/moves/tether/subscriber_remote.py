@@ -60,6 +60,8 @@ from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import BACK, LEASES, Owed
+from gravitate.broker.sessions.store import Store
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
 
@@ -88,13 +90,15 @@ class TetheredSubscriber(Outbound):
         lives: Lives,
         serial: int,
         links: LinkTable,
-        retains: bool,
+        is_visitor: bool,
+        state: Owed,
     ) -> None:
-        super().__init__(id, incarnation, options, lives)
+        super().__init__(id, incarnation, options, lives, state)
         self.attachment = 0
         self._say = say
         self._links = links
-        self._is_visitor = self._retains = retains
+        self._keepers = self._possible_keepers = links if is_visitor else None
+        """The links whose other ends keep what comes for it; none do for this broker's own."""
         self.origin: str = origin
         self.number = number
         self.serial = serial
@@ -109,10 +113,6 @@ class TetheredSubscriber(Outbound):
         self.move = ""
         self.path: tuple[str, ...] = ()
         """Of the move that leads it elsewhere, to be told to the origin."""
-        self.leased = False
-        """It ends unless somebody comes for it in time."""
-        self.returning = False
-        """It was sent elsewhere and taken back; it goes on when the origin says what it wants."""
         self._waiting_lives: set[Life] = set()
         """Publishers of whom something earlier may be missing."""
         self._direct_lives: set[Life] = set()
@@ -132,7 +132,7 @@ class TetheredSubscriber(Outbound):
 
     def _source(self, version: int) -> Source:
         """Of what comes now. What is with the client's own broker is for nobody else to keep."""
-        return Source(self._links.mark() if self._retains else None, version)
+        return Source(self._keepers.mark() if self._keepers is not None else None, version)
 
     def _take(self, batch: Batch, qos: int, source: Source) -> bool:
         if self.holding and self._is_kept(batch):
@@ -162,8 +162,8 @@ class TetheredSubscriber(Outbound):
 
     def released(self) -> list[tuple[Batch, int]]:
         """Hold no longer, or only what is missing; what does not fit is returned."""
+        self.enter(Owed.PARTLY if self.missing else Owed.CONNECTED)
         if not self.missing:
-            self.holding = self.remembers_all = False
             self._waiting_lives.clear()
             self._direct_lives.clear()
         left: list[tuple[Batch, int]] = []
@@ -188,13 +188,13 @@ class TetheredSubscriber(Outbound):
 
     def retain_no_more(self) -> None:
         """Its origin is not to be reached: it is not for others to keep what is for it."""
-        self._retains = False
+        self._keepers = None
         for queue in (self.kept, self.sent):
             queue.change_sources(lambda source: source._replace(mark=None))
 
     def retain_again(self) -> None:
         """Its origin is there again."""
-        self._retains = self._is_visitor
+        self._keepers = self._possible_keepers
 
     def matched_by(self, version: int) -> None:
         self.kept.change_sources(
@@ -263,7 +263,9 @@ class TetheredSubscribers:
         self._links = links
         self._paths = paths
         self._serials = count(1)
-        self._by_key: dict[Key, TetheredSubscriber] = {}
+        self._here: Store[Key, TetheredSubscriber] = Store(lambda one: one.key)
+        self._leased: dict[int, TetheredSubscriber] = {}
+        """Those that end unless somebody comes for them in time, by their serials."""
         self._reminded: list[tuple[TetheredSubscriber, Reminder]] = []
         """Those of this step."""
         self._salvage = Salvage(context.options, links, dispatch)
@@ -279,47 +281,51 @@ class TetheredSubscribers:
         )
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
-        return iter(self._by_key.values())
+        return iter(self._here)
 
     def find(self, subscriber: str) -> TetheredSubscriber | None:
         """The latest of that name that is served here."""
-        found = [one for one in self._by_key.values() if one.id == subscriber]
+        found = self._here.of_client(subscriber)
         return max(found, key=lambda one: (one.incarnation, one.number), default=None)
 
-    def origins(self) -> set[str]:
-        return {one.origin for one in self._by_key.values()}
+    def is_origin(self, broker: str) -> bool:
+        """Whether clients of a broker are served here."""
+        return broker in self._here.origins()
 
     def has_visitors(self) -> bool:
         """Whether clients of other brokers are served here."""
-        return any(one.origin != self._context.broker_id for one in self._by_key.values())
+        return any(one != self._context.broker_id for one in self._here.origins())
 
     # Their life ----------------------------------------------------------------------------
 
     def adopt(self, session: Outbound, number: int) -> TetheredSubscriber:
         """A subscriber in place of a client's session, as if tethered from here."""
         here = self._context.broker_id
-        subscriber = self._make(here, number, session.id, session.incarnation)
+        about = (number, session.id, session.incarnation)
+        subscriber = self._make(here, *about, Owed.CONNECTED)
         subscriber.continue_from(session)
         self._subscriptions.hand_over(session, subscriber)
-        self._by_key[subscriber.key] = subscriber
+        self._here.put(subscriber)
         return subscriber
 
     def _make_guest(self, request: TakeGuest) -> Outbound:
         about = (request.origin, request.number, request.subscriber, request.incarnation)
-        guest = self._make(*about)
+        guest = self._make(*about, Owed.STAGED)
         guest.version = guest.wants = request.version
         return guest
 
-    def _make(self, origin: str, number: int, id: str, incarnation: int) -> TetheredSubscriber:
+    def _make(
+        self, origin: str, number: int, id: str, incarnation: int, state: Owed
+    ) -> TetheredSubscriber:
         return TetheredSubscriber(
             origin, number, id, incarnation, self._context.options, self._send, self._say,
             self._context.lives, next(self._serials), self._links,
-            origin != self._context.broker_id,
+            origin != self._context.broker_id, state,
         )  # fmt: skip
 
     def entrusted(self) -> Iterator[Entrusted]:
         """What is served here for clients of other brokers."""
-        for subscriber in self._by_key.values():
+        for subscriber in self._here:
             if subscriber.origin != self._context.broker_id:
                 yield self._served(subscriber)
 
@@ -336,19 +342,18 @@ class TetheredSubscribers:
         """This broker has served a subscriber before it lost its memory: it keeps what comes until
         somebody asks for it."""
         key = (reminder.origin, reminder.number)
-        known = self._by_key.get(key)
+        known = self._here.get(key)
         if known is not None or reminder.origin == self._context.broker_id:
             about = (reminder.number, reminder.attachment, reminder.origin)
             self._ports.on_served(Entrusted(*about) if known is None else self._served(known))
             return
-        subscriber = self._make(*key, reminder.subscriber, reminder.incarnation)
+        whose = (reminder.subscriber, reminder.incarnation)
+        subscriber = self._make(*key, *whose, Owed.REMINDED)
         subscriber.attachment = reminder.attachment
         subscriber.version = subscriber.wants = reminder.version
-        subscriber.observed = False
         subscriber.series = f"r{subscriber.serial}."
-        subscriber.hold()
-        self._by_key[key] = subscriber
-        self.lease(subscriber, REMINDED_S_MAX)
+        self._here.put(subscriber)
+        self._set_lease(subscriber, REMINDED_S_MAX)
         for wanted in reminder.subscriptions:
             self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
         self._reminded.append((subscriber, reminder))
@@ -361,17 +366,17 @@ class TetheredSubscribers:
             wanted = [(one.id, reminder.subscriptions) for one, reminder in reminded]
             missed = wanted_by_each(self._dispatch.recent or (), wanted)
             for (subscriber, reminder), backlog in zip(reminded, missed, strict=True):
-                if self._by_key.get(subscriber.key) is subscriber:
+                if self._here.get(subscriber.key) is subscriber:
                     subscriber.cut((), backlog, reminder.version)
                     if subscriber.keeps_too_much():
                         self._dispatch.overloaded[subscriber] = None
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
-        if self._by_key.get(subscriber.key) is not subscriber:
+        if not self._here.remove(subscriber):
             return
-        del self._by_key[subscriber.key]
-        subscriber.live = False
+        self._leased.pop(subscriber.serial, None)
+        subscriber.end()
         subscriber.discard()
         self._subscriptions.close(subscriber)
         self._tell_served(subscriber)
@@ -389,7 +394,7 @@ class TetheredSubscribers:
     def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
         self.guests.left(session)
-        if isinstance(session, TetheredSubscriber) and self._by_key.get(session.key) is session:
+        if isinstance(session, TetheredSubscriber) and self._here.get(session.key) is session:
             self.close(session, OVERLOADED)
 
     # Handing over --------------------------------------------------------------------------
@@ -410,7 +415,7 @@ class TetheredSubscribers:
 
     def taken(self, origin: str, message: Deliveries) -> None:
         """The origin's end of the link has received what was handed over."""
-        subscriber = self._by_key.get((origin, message.number))
+        subscriber = self._here.get((origin, message.number))
         if subscriber is not None:
             for batch in message.batches:
                 subscriber.taken(batch)
@@ -423,7 +428,7 @@ class TetheredSubscribers:
         match effect:
             case Attached():
                 message = GuestAttached(*about)
-            case SubscriptionSettled() if self._by_key.get(subscriber.key) is not subscriber:
+            case SubscriptionSettled() if self._here.get(subscriber.key) is not subscriber:
                 return  # nobody has come for it yet
             case SubscriptionSettled():
                 message = GuestSettled(*about, effect.name, subscriber.wants)
@@ -452,7 +457,7 @@ class TetheredSubscribers:
         if isinstance(message, GuestAttach):
             self._attach(origin, message)
             return
-        subscriber = self._by_key.get((origin, message.number))
+        subscriber = self._here.get((origin, message.number))
         if isinstance(message, GuestDetach):
             self.guests.left_origin(origin, message.number)
             if subscriber is not None:
@@ -470,8 +475,7 @@ class TetheredSubscribers:
             return
         subscriber.wants = message.version
         self._subscriptions.set(subscriber, message.subscriptions)
-        if not self.guests.arrived(subscriber) and subscriber.returning:
-            subscriber.returning = False
+        if not self.guests.arrived(subscriber) and subscriber.state is Owed.RESUMING:
             self._dispatch.release(subscriber)
         subscriber.version = message.version
         self._tell_served(subscriber)
@@ -480,62 +484,69 @@ class TetheredSubscribers:
         key = (origin, message.number)
         if message.move:
             found = self.guests.claim_tethered(origin, message.number, message.move)
-            former = self._by_key.get(key)
+            former = self._here.get(key)
             if found is not None and former is not None:
                 self.end(former)
         else:
-            found = self._by_key.get(key)
+            found = self._here.get(key)
             if found is not None:
                 self._ports.on_back(found)
         if found is None:
             self._tell(origin, GuestClosed(message.number, message.attachment, NOT_HERE))
             return
         assert isinstance(found, TetheredSubscriber)
-        self._by_key[key] = found
+        if message.move:
+            self._here.put(found)
         found.attachment = message.attachment
         found.retain_again()
-        found.returning = not message.move
-        found.leased = self.guests.stopping
+        if message.move:
+            found.enter(Owed.CLAIMED)
+        elif found.state in BACK:
+            if not found.observed:
+                self._subscriptions.arrived(found, "served", origin, self._context.now)
+            found.enter(Owed.RESUMING)
         found.say(Attached(found.id))
 
     # What becomes of links -----------------------------------------------------------------
 
     def down(self, origin: str) -> None:
         """An origin has not been reached for a while."""
-        for subscriber in self._by_key.values():
-            if subscriber.origin == origin:
-                subscriber.retain_no_more()
+        for subscriber in self._here.of_origin(origin):
+            subscriber.retain_no_more()
 
     def lost(self, origin: str) -> None:
         """The link to an origin has forgotten what was under way on it."""
         grace_s = self._context.options.link_grace_s
-        for subscriber in [one for one in self._by_key.values() if one.origin == origin]:
+        for subscriber in self._here.of_origin(origin):
             self._ports.on_closed(subscriber)
             if self.guests.left(subscriber):
                 self.end(subscriber)
                 continue
-            subscriber.hold()
             subscriber.retain_no_more()
             self.lease(subscriber, max(LOST_S_MAX, grace_s))
 
     def lease(self, subscriber: TetheredSubscriber, for_s: float = LOST_S_MAX) -> None:
         """It ends unless somebody comes for it, or recalls it, in time."""
-        subscriber.leased = True
+        subscriber.enter(Owed.LEASED if subscriber.observed else Owed.REMINDED)
+        self._set_lease(subscriber, for_s)
+
+    def _set_lease(self, subscriber: TetheredSubscriber, for_s: float) -> None:
+        self._leased[subscriber.serial] = subscriber
         at = self._context.now + for_s
         self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
 
     def expired(self, serial: str) -> None:
         """Nobody has recalled a subscriber that was lost."""
-        for subscriber in list(self._by_key.values()):
-            if str(subscriber.serial) == serial and subscriber.leased:
-                self._ports.on_closed(subscriber)
-                self.guests.left(subscriber)
-                self.end(subscriber)
+        subscriber = self._leased.get(int(serial))
+        if subscriber is not None and (self.guests.stopping or subscriber.state in LEASES):
+            self._ports.on_closed(subscriber)
+            self.guests.left(subscriber)
+            self.end(subscriber)
 
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""
         self.look_back()
-        subscriber = self._by_key.get((answer.origin, answer.number))
+        subscriber = self._here.get((answer.origin, answer.number))
         if subscriber is not None and subscriber.attachment >= answer.attachment:
             return  # it has come here again since
         if answer.step is GuestStep.READY:
@@ -552,15 +563,16 @@ class TetheredSubscribers:
         if subscriber.recalled is None:
             self._ports.on_closed(subscriber)
             subscriber.recalled = (subscriber.seen(), subscriber.backlog())
-            subscriber.hold()
             self.lease(subscriber)
         return subscriber.recalled
 
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""
         self.guests.stop()
-        for subscriber in list(self._by_key.values()):
+        for subscriber in self._here:
             if subscriber.origin != self._context.broker_id:
                 self._ports.on_closed(subscriber)
-                self.lease(subscriber)
+                if subscriber.state is Owed.PREPARING:
+                    subscriber.enter(Owed.CONNECTED)
+                self._set_lease(subscriber, LOST_S_MAX)
                 subscriber.say(CloseSession(subscriber.id, STOPPING))

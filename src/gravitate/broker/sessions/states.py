@@ -1,0 +1,148 @@
+"""The states of what a client is owed and of what it publishes, as tables.
+
+`Outbound` and `Inbound` enter states through their `enter`, which knows no other way. What a state
+means for events is said there; who makes it change is the business of `clients`, `publishers` and
+`moves`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Final
+
+from gravitate.model.machines import Machine, Row
+
+
+class Owed(enum.Enum):
+    """Of an `Outbound`. But for the first two, what comes is kept."""
+
+    CONNECTED = "connected"
+    """What comes goes to the client, or waits until it acknowledges."""
+    PREPARING = "preparing"
+    """The same, while another broker prepares to serve it: nothing of what was seen is forgotten,
+    for that one will be told."""
+    CUTTING = "cutting"
+    """That one is told: what comes from now on is kept, what was given is acknowledged."""
+    DETACHED = "detached"
+    """The client was sent there; its move leads it."""
+    LEASED = "leased"
+    """Nobody leads it, and it ends unless somebody comes for it in time."""
+    REMINDED = "reminded"
+    """The same of one that observers do not know of: this broker was reminded of it, or it was
+    recalled before it had arrived."""
+    STAGED = "staged"
+    """A client is to come that is served elsewhere; observers do not know of it."""
+    CLAIMED = "claimed"
+    """Somebody has come for it, and has not said yet that it has arrived."""
+    RESUMING = "resuming"
+    """The same of one that was sent away and has come back."""
+    PARTLY = "partly"
+    """Served, but for what has passed brokers that could not be asked: that alone is kept."""
+    ENDED = "ended"
+    DROPPED = "dropped"
+    """Ended without having been served: observers have never known of it."""
+
+
+GIVING: Final = (Owed.CONNECTED, Owed.PREPARING)
+"""What comes is not kept."""
+UNOBSERVED: Final = (Owed.STAGED, Owed.CLAIMED, Owed.REMINDED, Owed.DROPPED)
+"""Observers do not know of it."""
+
+LEASES: Final = (Owed.LEASED, Owed.REMINDED)
+"""It ends unless somebody comes for it in time."""
+BACK: Final = (Owed.CUTTING, Owed.DETACHED, Owed.LEASED, Owed.REMINDED, Owed.RESUMING)
+"""One that comes back goes on from here."""
+
+
+def _from(states: Iterable[Owed], event: str, to: Owed, do: str = "") -> list[Row[Owed]]:
+    return [Row(state, event, to, do) for state in states]
+
+
+OWED: Final = Machine(
+    "outbound",
+    Owed,
+    [
+        Row(None, "its client connects, or gets a tether", Owed.CONNECTED),
+        Row(None, "another broker asks", Owed.STAGED, "subscribe; told what the client has had"),
+        Row(None, "a neighbour reminds this broker", Owed.REMINDED, "subscribe; lease"),
+        Row(Owed.CONNECTED, "a move of it is granted", Owed.PREPARING),
+        Row(Owed.PREPARING, "the target is ready", Owed.CUTTING, "tell the cut; say pause"),
+        *_from((Owed.PREPARING, Owed.CUTTING), "it stays", Owed.CONNECTED, "give what was kept"),
+        Row(Owed.CUTTING, "drained, paused, cut taken", Owed.DETACHED, "send the client away"),
+        Row(Owed.STAGED, "somebody comes for it", Owed.CLAIMED),
+        *_from(BACK, "it is back", Owed.RESUMING),
+        *_from((Owed.CLAIMED, Owed.RESUMING), "it has arrived", Owed.CONNECTED, "give all"),
+        Row(Owed.CLAIMED, "it has arrived, something is missing", Owed.PARTLY, "give the rest"),
+        Row(Owed.PARTLY, "nothing is missing", Owed.CONNECTED, "give what was kept"),
+        *_from(
+            (
+                Owed.CONNECTED, Owed.PREPARING, Owed.CUTTING, Owed.DETACHED, Owed.RESUMING,
+                Owed.LEASED,
+            ),
+            "its origin is lost or recalls it; its move is late",
+            Owed.LEASED,
+            "lease",
+        ),
+        *_from((Owed.CLAIMED, Owed.REMINDED), "the same", Owed.REMINDED, "lease"),
+        *_from(
+            (
+                Owed.CONNECTED, Owed.PREPARING, Owed.CUTTING, Owed.DETACHED, Owed.RESUMING,
+                Owed.LEASED, Owed.PARTLY,
+            ),
+            "gone, served elsewhere, overloaded, lease over",
+            Owed.ENDED,
+            "end its subscriptions",
+        ),
+        *_from(
+            (Owed.STAGED, Owed.CLAIMED, Owed.REMINDED),
+            "gone, not needed, overloaded, lease over",
+            Owed.DROPPED,
+            "end its subscriptions",
+        ),
+    ],
+    ends=(Owed.ENDED, Owed.DROPPED),
+)  # fmt: skip
+
+
+class Publishing(enum.Enum):
+    """Of an `Inbound`."""
+
+    HERE = "here"
+    ARRIVING = "arriving"
+    """What it has published elsewhere may not be ahead: what it sends waits."""
+    TAKEN = "taken"
+    """It has attached itself elsewhere: nothing more is taken from it, what it has advertised is
+    taken along, one after the other."""
+    DEPARTING = "departing"
+    """It was sent elsewhere: its advertisements wait to be taken along."""
+    ENDING = "ending"
+    """Its client is gone: its advertisements end."""
+    GONE = "gone"
+
+
+LIVE: Final = (Publishing.HERE, Publishing.ARRIVING, Publishing.TAKEN)
+"""Not ended, and not on its way to another broker."""
+
+PUBLISHING: Final = Machine(
+    "inbound",
+    Publishing,
+    [
+        Row(None, "its client connects, or is attached", Publishing.HERE),
+        Row(Publishing.HERE, "known elsewhere, or trailed", Publishing.ARRIVING, "advertise"),
+        Row(Publishing.ARRIVING, "all has settled", Publishing.HERE, "look at what was sent"),
+        *[
+            Row(state, "attached elsewhere", Publishing.TAKEN)
+            for state in (Publishing.HERE, Publishing.ARRIVING, Publishing.TAKEN)
+        ],
+        Row(Publishing.HERE, "its move sends it away", Publishing.DEPARTING),
+        Row(Publishing.TAKEN, "its move sends it away", Publishing.DEPARTING),
+        Row(Publishing.HERE, "sent away as a subscriber", Publishing.GONE),
+        Row(Publishing.TAKEN, "all was taken along", Publishing.GONE, "tell its origin"),
+        Row(Publishing.DEPARTING, "all was taken along, or it is back", Publishing.GONE),
+        Row(Publishing.DEPARTING, "nobody came", Publishing.ENDING, "withdraw"),
+        *[Row(state, "its client is gone", Publishing.ENDING, "withdraw") for state in LIVE],
+        Row(Publishing.ENDING, "withdrawn everywhere", Publishing.GONE, "tell its origin"),
+    ],
+    ends=(Publishing.GONE,),
+)
