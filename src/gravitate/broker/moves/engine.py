@@ -26,18 +26,7 @@ from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import SetTimer
 from gravitate.broker.links.seek import Found
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.table import (
-    LEASE,
-    Event,
-    Granted,
-    Late,
-    LinkLost,
-    Part,
-    Refused,
-    Row,
-    Stopping,
-    WayFound,
-)
+from gravitate.broker.moves.table import LEASE, On, Part, Row
 from gravitate.model.moves import Move, MoveOutcome
 
 MoveWatcher = Callable[[Move, str, str, float], None]
@@ -81,7 +70,7 @@ class Run:
         """When it came to be in this state."""
         self.until = 0.0
         """When its lease ends."""
-        self.heard: set[type] = set()
+        self.heard: set[enum.Enum] = set()
         """What it has been told in this state without leaving it."""
         self.why = ""
         """Of its end."""
@@ -133,13 +122,13 @@ class Engine:
     def _begin(self, run: Run, path: tuple[str, ...] | None) -> None:
         """The way is known, if there is one; the run may be over."""
         if path is None:
-            self.take(run, Refused(f"no way to {run.move.target} is known"))
+            self.take(run, On.REFUSED, f"no way to {run.move.target} is known")
             return
         run.move = msgspec.structs.replace(run.move, path=path)
         objection = self._paths.objection(run.move)
         if objection:
-            self.take(run, Refused(objection))
-        elif self.take(run, WayFound()):
+            self.take(run, On.REFUSED, objection)
+        elif self.take(run, On.WAY_FOUND):
             self._paths.ask(run.move, run.part.lease_s, run.data.tether)
 
     def _objection(self, move: Any) -> str:
@@ -171,34 +160,36 @@ class Engine:
 
     def on_answer(self, move: str, granted: bool, reason: str) -> None:
         """The brokers on the path of a move let it begin, or do not."""
-        self.tell(move, Granted() if granted else Refused(reason))
+        self.tell(move, On.GRANTED if granted else On.REFUSED, reason)
 
-    def tell(self, move: str, event: Event) -> bool:
-        """Whether it was something to the run of a move."""
+    def tell(self, move: str, event: enum.Enum, why: str = "", about: Any = None) -> bool:
+        """Whether it was something to the run of a move; see `take`."""
         run = self._by_move.get(move)
-        return run is not None and self.take(run, event)
+        return run is not None and self.take(run, event, why, about)
 
-    def tell_subject(self, subject: Hashable, event: Event) -> bool:
-        """Whether it was something to the run of a subject."""
+    def tell_subject(self, subject: Hashable, event: enum.Enum, why: str = "") -> bool:
+        """Whether it was something to the run of a subject; see `take`."""
         run = self._by_subject.get(subject)
-        return run is not None and self.take(run, event)
+        return run is not None and self.take(run, event, why)
 
-    def take(self, run: Run, event: Event) -> bool:
+    def take(self, run: Run, event: enum.Enum, why: str = "", about: Any = None) -> bool:
+        """Whether an event was something to a run. `why` is told if that ends it, `about` to guards
+        and actions."""
         for row in run.part.upon(run.state, event):
-            if not row.when or getattr(run.player, row.when)(run, event):
-                self._go(run, row, event)
+            if not row.when or getattr(run.player, row.when)(run, about):
+                self._go(run, row, why)
+                if row.do:
+                    getattr(run.player, row.do)(run, about)
                 return True
         return False
 
-    def _go(self, run: Run, row: Row, event: Event) -> None:
+    def _go(self, run: Run, row: Row, why: str) -> None:
         if row.to is run.state:
             run.heard.add(row.event)
         elif row.to in run.part.waits:
             self._enter(run, row.to)
         else:
-            self._end(run, row, event)
-        if row.do:
-            getattr(run.player, row.do)(run, event)
+            self._end(run, row.to, why or row.why)
 
     def _enter(self, run: Run, state: enum.Enum) -> None:
         run.state, run.since, run.heard = state, self._context.now, set()
@@ -206,16 +197,16 @@ class Engine:
         if run.move is not None:
             self._tell_watchers(run.move, state.value)
 
-    def _end(self, run: Run, row: Row, event: Event) -> None:
+    def _end(self, run: Run, end: enum.Enum, why: str) -> None:
         is_asked = run.move is not None and run.state is not run.part.first
-        run.state, run.why = row.to, event.reason or row.why
+        run.state, run.why = end, why
         del self._by_move[run.id]
         if run.subject is not None:
             del self._by_subject[run.subject]
         if is_asked:
             self._paths.end(run.move)
         if run.move is not None:
-            self._tell_end(run.move, MoveOutcome(row.to.value), run.why)
+            self._tell_end(run.move, MoveOutcome(end.value), why)
 
     def _tell_end(self, move: Any, outcome: MoveOutcome, why: str) -> None:
         self._tell_watchers(move, outcome.value, why)
@@ -241,25 +232,24 @@ class Engine:
         run = self._by_move.get(move)
         if run is None:
             return
-        due, again = run.due(), run.part.waits[run.state].again
+        wait, due = run.part.waits[run.state], run.due()
         if due is not None and due <= self._context.now:
-            wait = run.part.waits[run.state]
-            self.take(run, Late(f"{wait.waits_for} within {due - run.since:g} s"))
-        else:
-            if again is not None:
-                getattr(run.player, again[1])(run)
-            self._set_timer(run)
+            self.take(run, On.LATE, f"{wait.waits_for} within {due - run.since:g} s")
+            return
+        if wait.again is not None:
+            getattr(run.player, wait.again[1])(run, None)
+        self._set_timer(run)
 
     def on_link_lost(self, peer: str) -> None:
         for run in list(self._by_move.values()):
             if run.move is not None and run.move.path[1:2] == (peer,):
-                self.take(run, LinkLost(f"the link to {peer} was lost"))
+                self.take(run, On.LINK_LOST, f"the link to {peer} was lost")
 
     def stop(self) -> None:
         """This broker is about to stop: nobody is waited for any more."""
         self.stopping = True
         for run in list(self._by_move.values()):
-            self.take(run, Stopping(f"{self._context.broker_id} is stopping"))
+            self.take(run, On.STOPPING, f"{self._context.broker_id} is stopping")
 
     def may_stop(self) -> bool:
         """Whether no run is past its point of no return."""
@@ -270,6 +260,9 @@ class Engine:
     def is_busy(self, subject: Hashable) -> bool:
         """Whether something is on the move; a later life of it is not."""
         return subject in self._by_subject
+
+    def run(self, move: str) -> Run | None:
+        return self._by_move.get(move)
 
     def run_of(self, subject: Hashable) -> Run | None:
         return self._by_subject.get(subject)

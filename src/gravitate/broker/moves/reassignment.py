@@ -44,20 +44,7 @@ from gravitate.broker.messages.guests import (
 )
 from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.table import (
-    CameBack,
-    Closed,
-    Event,
-    Late,
-    LinkLost,
-    Part,
-    Paused,
-    Row,
-    Stopping,
-    Wait,
-    opening,
-    opening_waits,
-)
+from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.clients import Clients
@@ -79,42 +66,17 @@ class State(enum.Enum):
     ROLLED_BACK = "rolled back"
 
 
-class Ready(Event):
-    """The target serves it too, and keeps what comes."""
+class Own(enum.Enum):
+    READY = "the target serves it too, and keeps what comes"
+    TAKEN = "the target knows what the client has had"
+    ARRIVED = "the subscriber is served by the target"
+    GONE = "the target does not expect it any more"
+    DRAINED = "nothing may be under way to the client any more"
+    CHANGED = "the client has changed what it subscribes to"
+    OVERLOADED = "too much was kept for it"
 
 
-class Taken(Event):
-    """The target knows what the client has had."""
-
-
-class Arrived(Event):
-    """The subscriber is served by the target."""
-
-
-class Gone(Event):
-    """The target does not expect it any more."""
-
-
-class Drained(Event):
-    """Nothing may be under way to the client any more."""
-
-
-class Changed(Event):
-    """The client has changed what it subscribes to."""
-
-
-class Overloaded(Event):
-    """Too much was kept for it."""
-
-
-SAID: Final = {
-    GuestStep.READY: Ready,
-    GuestStep.TAKEN: Taken,
-    GuestStep.ARRIVED: Arrived,
-    GuestStep.GONE: Gone,
-}
-"""What the target's answers mean to the source."""
-UNDONE: Final = (Gone, Changed, LinkLost, Stopping, Late)
+UNDONE: Final = (Own.GONE, Own.CHANGED, On.LINK_LOST, On.STOPPING, On.LATE)
 """What rolls a move back before the client has left."""
 
 SOURCE: Final = Part(
@@ -128,28 +90,28 @@ SOURCE: Final = Part(
     },
     (
         *opening(State, State.PREPARING, "stage"),
-        Row(State.SEEKING, Changed, State.REFUSED),
-        Row(State.ASKED, Changed, State.REFUSED),
-        Row(State.PREPARING, Ready, State.CUTTING, "cut"),
-        Row(State.PREPARING, Closed, State.ROLLED_BACK),
+        Row(State.SEEKING, Own.CHANGED, State.REFUSED),
+        Row(State.ASKED, Own.CHANGED, State.REFUSED),
+        Row(State.PREPARING, Own.READY, State.CUTTING, "cut"),
+        Row(State.PREPARING, On.CLOSED, State.ROLLED_BACK),
         *(Row(State.PREPARING, event, State.ROLLED_BACK, "release") for event in UNDONE),
-        Row(State.CUTTING, Paused, State.CUTTING, "look"),
-        Row(State.CUTTING, Taken, State.CUTTING, "look"),
+        Row(State.CUTTING, On.PAUSED, State.CUTTING, "look"),
+        Row(State.CUTTING, Own.TAKEN, State.CUTTING, "look"),
         Row(
-            State.CUTTING, Drained, State.ROLLED_BACK, "go_on", "has_published",
+            State.CUTTING, Own.DRAINED, State.ROLLED_BACK, "go_on", "has_published",
             "the client published meanwhile",
         ),
-        Row(State.CUTTING, Drained, State.LEAVING, "send_away", "is_quiet"),
-        Row(State.CUTTING, Closed, State.ROLLED_BACK),
+        Row(State.CUTTING, Own.DRAINED, State.LEAVING, "send_away", "is_quiet"),
+        Row(State.CUTTING, On.CLOSED, State.ROLLED_BACK),
         *(Row(State.CUTTING, event, State.ROLLED_BACK, "go_on") for event in UNDONE),
-        Row(State.LEAVING, Arrived, State.DONE, "leave"),
-        Row(State.LEAVING, CameBack, State.ROLLED_BACK),
-        Row(State.LEAVING, Closed, State.ROLLED_BACK),
-        Row(State.LEAVING, Overloaded, State.ROLLED_BACK, "leave", "is_parked"),
-        Row(State.LEAVING, Overloaded, State.ROLLED_BACK),
-        Row(State.LEAVING, Stopping, State.ROLLED_BACK, "leave", "is_parked"),
-        Row(State.LEAVING, Late, State.ROLLED_BACK, "leave", "is_parked"),
-        Row(State.LEAVING, Late, State.ROLLED_BACK, "lease"),
+        Row(State.LEAVING, Own.ARRIVED, State.DONE, "leave"),
+        Row(State.LEAVING, On.CAME_BACK, State.ROLLED_BACK),
+        Row(State.LEAVING, On.CLOSED, State.ROLLED_BACK),
+        Row(State.LEAVING, Own.OVERLOADED, State.ROLLED_BACK, "leave", "is_parked"),
+        Row(State.LEAVING, Own.OVERLOADED, State.ROLLED_BACK),
+        Row(State.LEAVING, On.STOPPING, State.ROLLED_BACK, "leave", "is_parked"),
+        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "leave", "is_parked"),
+        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "lease"),
     ),
 )  # fmt: skip
 
@@ -224,23 +186,25 @@ class Reassignments:
     # What happens --------------------------------------------------------------------------
 
     def on_answer(self, answer: GuestAnswer) -> None:
-        if not self._engine.tell(answer.move, SAID[answer.step](answer.reason)) and answer.origin:
+        """What the target says means something to the source, or to one that serves for others."""
+        event = Own[answer.step.name]
+        if not self._engine.tell(answer.move, event, answer.reason) and answer.origin:
             self._tethered.recall(answer)
 
     def on_drained(self, subscriber: Outbound) -> None:
-        self._engine.tell_subject(subscriber, Drained())
+        self._engine.tell_subject(subscriber, Own.DRAINED)
 
     def on_changed(self, subscriber: Outbound) -> None:
         reason = f"{subscriber.id!r} subscribed to something else meanwhile"
-        self._engine.tell_subject(subscriber, Changed(reason))
+        self._engine.tell_subject(subscriber, Own.CHANGED, reason)
 
     def on_back(self, subscriber: Outbound) -> None:
         """A tethered subscriber is here again."""
-        self._engine.tell_subject(subscriber, CameBack(f"{subscriber.id!r} came back"))
+        self._engine.tell_subject(subscriber, On.CAME_BACK, f"{subscriber.id!r} came back")
 
     def on_overloaded(self, subscriber: Outbound) -> None:
         reason = f"too much waits for {subscriber.id!r}"
-        self._engine.tell_subject(subscriber, Overloaded(reason))
+        self._engine.tell_subject(subscriber, Own.OVERLOADED, reason)
 
     def continued(self, input: ClientConnected) -> Outbound | None:
         """What a client goes on with which connects here."""
@@ -262,18 +226,18 @@ class Reassignments:
 
     # Guards and actions --------------------------------------------------------------------
 
-    def is_quiet(self, run: Run, event: Event) -> bool:
+    def is_quiet(self, run: Run, about: None) -> bool:
         """Nothing is under way to the client, or from it, and the target has the cut."""
-        return {Paused, Taken} <= run.heard and bool(run.subject.drained())
+        return {On.PAUSED, Own.TAKEN} <= run.heard and bool(run.subject.drained())
 
-    def has_published(self, run: Run, event: Event) -> bool:
-        return self.is_quiet(run, event) and self._stays(run.subject)
+    def has_published(self, run: Run, about: None) -> bool:
+        return self.is_quiet(run, about) and self._stays(run.subject)
 
-    def is_parked(self, run: Run, event: Event) -> bool:
+    def is_parked(self, run: Run, about: None) -> bool:
         """The client itself was sent elsewhere, and not its broker told to go there for it."""
         return run.subject.origin is None
 
-    def stage(self, run: Run, event: Event) -> None:
+    def stage(self, run: Run, about: None) -> None:
         move, subscriber = run.move, run.subject
         subscriber.enter(Owed.PREPARING)
         whose: tuple[str, int, int] = ("", 0, 0)
@@ -284,16 +248,16 @@ class Reassignments:
         request = TakeGuest(move.id, move.path, *about, SOURCE.lease_s, *whose)
         self._paths.pass_on(move.path[1], request)
 
-    def cut(self, run: Run, event: Event) -> None:
+    def cut(self, run: Run, about: None) -> None:
         move, subscriber = run.move, run.subject
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, subscriber.seen()))
         subscriber.enter(Owed.CUTTING)
         subscriber.say(Redirect(subscriber.id, move.target))
 
-    def look(self, run: Run, event: Event) -> None:
-        self._engine.take(run, Drained())
+    def look(self, run: Run, about: None) -> None:
+        self._engine.take(run, Own.DRAINED)
 
-    def send_away(self, run: Run, event: Event) -> None:
+    def send_away(self, run: Run, about: None) -> None:
         move, subscriber = run.move, run.subject
         if isinstance(subscriber, TetheredSubscriber):
             subscriber.enter(Owed.DETACHED)
@@ -303,11 +267,11 @@ class Reassignments:
             self._parked[subscriber.id] = subscriber
             self._clients.park(subscriber, move.target)
 
-    def poll(self, run: Run) -> None:
+    def poll(self, run: Run, about: None) -> None:
         """The target's word may have been lost."""
         self._paths.pass_on(run.move.path[1], StagingPoll(run.id, run.move.path))
 
-    def leave(self, run: Run, event: Event) -> None:
+    def leave(self, run: Run, about: None) -> None:
         """The subscriber is served elsewhere, or is gone."""
         if isinstance(run.subject, TetheredSubscriber):
             self._tethered.end(run.subject)
@@ -315,14 +279,14 @@ class Reassignments:
             del self._parked[run.subject.id]
             self._clients.end_parked(run.subject)
 
-    def lease(self, run: Run, event: Event) -> None:
+    def lease(self, run: Run, about: None) -> None:
         self._tethered.lease(run.subject)
 
-    def release(self, run: Run, event: Event) -> None:
+    def release(self, run: Run, about: None) -> None:
         """The subscriber stays, and is served as if nothing had been."""
         self._dispatch.release(run.subject)
 
-    def go_on(self, run: Run, event: Event) -> None:
+    def go_on(self, run: Run, about: None) -> None:
         """The same for one that has been told to leave."""
         self._dispatch.release(run.subject)
         run.subject.say(Redirect(run.subject.id, self._context.broker_id))

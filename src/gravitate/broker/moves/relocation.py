@@ -33,19 +33,7 @@ from typing import Final
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Redirect
 from gravitate.broker.moves.engine import Begun, Engine, Run
-from gravitate.broker.moves.table import (
-    CameBack,
-    Closed,
-    Event,
-    Late,
-    Part,
-    Paused,
-    Row,
-    Stopping,
-    Wait,
-    opening,
-    opening_waits,
-)
+from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.sessions.clients import Clients
@@ -66,12 +54,9 @@ class State(enum.Enum):
     ROLLED_BACK = "rolled back"
 
 
-class AtRest(Event):
-    """All that the publisher published or advertised may have settled."""
-
-
-class Departed(Event):
-    """What it advertised has been taken along."""
+class Own(enum.Enum):
+    AT_REST = "all that it published or advertised may have settled"
+    DEPARTED = "what it advertised has been taken along"
 
 
 SOURCE: Final = Part(
@@ -84,19 +69,19 @@ SOURCE: Final = Part(
     },
     (
         *opening(State, State.PAUSING, "redirect"),
-        Row(State.PAUSING, Paused, State.PAUSING, "look"),
+        Row(State.PAUSING, On.PAUSED, State.PAUSING, "look"),
         Row(
-            State.PAUSING, AtRest, State.ROLLED_BACK, "say_stay", "has_subscribed",
+            State.PAUSING, Own.AT_REST, State.ROLLED_BACK, "say_stay", "has_subscribed",
             "the client subscribed meanwhile",
         ),
-        Row(State.PAUSING, AtRest, State.LEAVING, "send_away", "is_quiet"),
-        Row(State.PAUSING, Closed, State.ROLLED_BACK),
-        Row(State.PAUSING, Stopping, State.ROLLED_BACK, "say_stay"),
-        Row(State.PAUSING, Late, State.ROLLED_BACK, "say_stay"),
-        Row(State.LEAVING, Departed, State.DONE),
-        Row(State.LEAVING, CameBack, State.ROLLED_BACK),
-        Row(State.LEAVING, Stopping, State.ROLLED_BACK, "withdraw"),
-        Row(State.LEAVING, Late, State.ROLLED_BACK, "withdraw"),
+        Row(State.PAUSING, Own.AT_REST, State.LEAVING, "send_away", "is_quiet"),
+        Row(State.PAUSING, On.CLOSED, State.ROLLED_BACK),
+        Row(State.PAUSING, On.STOPPING, State.ROLLED_BACK, "say_stay"),
+        Row(State.PAUSING, On.LATE, State.ROLLED_BACK, "say_stay"),
+        Row(State.LEAVING, Own.DEPARTED, State.DONE),
+        Row(State.LEAVING, On.CAME_BACK, State.ROLLED_BACK),
+        Row(State.LEAVING, On.STOPPING, State.ROLLED_BACK, "withdraw"),
+        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "withdraw"),
     ),
 )  # fmt: skip
 
@@ -163,37 +148,37 @@ class Relocations:
     # What happens --------------------------------------------------------------------------
 
     def on_at_rest(self, publisher: Inbound) -> None:
-        self._engine.tell_subject(publisher, AtRest())
+        self._engine.tell_subject(publisher, Own.AT_REST)
 
     def on_departure(self, publisher: Inbound, gone: bool) -> None:
-        event = Departed() if gone else CameBack(f"{publisher.id!r} came back")
-        self._engine.tell_subject(publisher, event)
+        event = Own.DEPARTED if gone else On.CAME_BACK
+        self._engine.tell_subject(publisher, event, "" if gone else f"{publisher.id!r} came back")
 
     # Guards and actions --------------------------------------------------------------------
 
-    def is_quiet(self, run: Run, event: Event) -> bool:
+    def is_quiet(self, run: Run, about: None) -> bool:
         """The client publishes nothing more, and nothing is under way from it."""
-        return Paused in run.heard and bool(run.subject.at_rest())
+        return On.PAUSED in run.heard and bool(run.subject.at_rest())
 
-    def has_subscribed(self, run: Run, event: Event) -> bool:
-        is_client = self.is_quiet(run, event) and run.subject.origin is None
+    def has_subscribed(self, run: Run, about: None) -> bool:
+        is_client = self.is_quiet(run, about) and run.subject.origin is None
         return is_client and self._client(run.subject).subscribes()
 
-    def redirect(self, run: Run, event: Event) -> None:
+    def redirect(self, run: Run, about: None) -> None:
         run.subject.say(Redirect(run.subject.id, run.move.target))
 
-    def look(self, run: Run, event: Event) -> None:
-        self._engine.take(run, AtRest())
+    def look(self, run: Run, about: None) -> None:
+        self._engine.take(run, Own.AT_REST)
 
-    def send_away(self, run: Run, event: Event) -> None:
+    def send_away(self, run: Run, about: None) -> None:
         if isinstance(run.subject, Tethered):
             self._tethered.depart(run.subject, run.move.path)
         else:
             self._clients.depart(run.subject, run.move.target)
 
-    def say_stay(self, run: Run, event: Event) -> None:
+    def say_stay(self, run: Run, about: None) -> None:
         if run.subject.live:
             run.subject.say(Redirect(run.subject.id, self._context.broker_id))
 
-    def withdraw(self, run: Run, event: Event) -> None:
+    def withdraw(self, run: Run, about: None) -> None:
         self._publishers.abandon(run.subject.id)

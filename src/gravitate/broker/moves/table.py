@@ -17,51 +17,19 @@ LEASE: Final = float("inf")
 """Patience for as long as whoever asked for the part has said, over all states that have it."""
 
 
-class Event:
-    """What may happen to a run, and why that may end it."""
+class On(enum.Enum):
+    """What may happen to any run. A kind of move adds its own, in an enum like this one."""
 
-    def __init__(self, reason: str = "") -> None:
-        self.reason = reason
-
-
-class WayFound(Event):
-    """The path of the move is known."""
-
-
-class Granted(Event):
-    """The brokers on the path let the move begin."""
-
-
-class Refused(Event):
-    """They do not, or there is no path."""
-
-
-class LinkLost(Event):
-    """The link to the next broker of the path has forgotten what was under way on it."""
-
-
-class Ended(Event):
-    """The move that a part is played for is over."""
-
-
-class Stopping(Event):
-    """This broker is about to stop."""
-
-
-class Late(Event):
-    """A state has lasted too long."""
-
-
-class Paused(Event):
-    """The client does nothing more here."""
-
-
-class Closed(Event):
-    """The subject is gone, or cannot be reached."""
-
-
-class CameBack(Event):
-    """It was sent elsewhere, and is here again."""
+    WAY_FOUND = "the path of the move is known"
+    GRANTED = "the brokers on the path let it begin"
+    REFUSED = "they do not, or there is no path"
+    LINK_LOST = "the link to the next broker of the path has forgotten what was under way on it"
+    ENDED = "the move that the part is played for is over"
+    STOPPING = "this broker is about to stop"
+    LATE = "a state has lasted too long"
+    PAUSED = "the client does nothing more here"
+    CLOSED = "the subject is gone, or cannot be reached"
+    CAME_BACK = "it was sent elsewhere, and is here again"
 
 
 class Row(NamedTuple):
@@ -69,12 +37,12 @@ class Row(NamedTuple):
     that stays in its state is remembered in it (`Run.heard`)."""
 
     state: enum.Enum
-    event: type[Event]
+    event: enum.Enum
     to: enum.Enum
     do: str = ""
     when: str = ""
     why: str = ""
-    """Why it ends so, if the event does not say."""
+    """Why it ends so, if who tells of the event does not say."""
 
 
 class Wait(NamedTuple):
@@ -99,13 +67,13 @@ class Part:
         self.first: enum.Enum = next(iter(waits))
         self.lease_s = sum(waits[one].patience_s or 0.0 for one in waits if one is not self.first)
         """How long those who are asked to take part may have to wait."""
-        self._by_event: dict[tuple[enum.Enum, type], list[Row]] = {}
+        self._by_event: dict[tuple[enum.Enum, enum.Enum], list[Row]] = {}
         for row in rows:
             self._by_event.setdefault((row.state, row.event), []).append(row)
 
-    def upon(self, state: enum.Enum, event: Event) -> Sequence[Row]:
+    def upon(self, state: enum.Enum, event: enum.Enum) -> Sequence[Row]:
         """The rows of which the first counts whose guard holds."""
-        return self._by_event.get((state, type(event)), ())
+        return self._by_event.get((state, event), ())
 
     def names(self) -> set[str]:
         """What its player must be able to do."""
@@ -117,7 +85,7 @@ class Part:
         rows = [machines.Row(None, "Begun", self.first)]
         for row in self.rows:
             when = f" [{row.when}]" if row.when else ""
-            rows.append(machines.Row(row.state, row.event.__name__ + when, row.to, row.do))
+            rows.append(machines.Row(row.state, row.event.value + when, row.to, row.do))
         ends = [state for state in self.states if state not in self.waits]
         return machines.Machine(self.name, self.states, rows, ends)
 
@@ -131,9 +99,9 @@ def opening_waits(state: Any) -> dict[Any, Wait]:
 
 def opening(state: Any, granted: enum.Enum, do: str) -> list[Row]:
     """How every move begins: a way is sought if it brings none, the brokers on it are asked."""
-    ends = (Refused, LinkLost, Closed, Stopping, Late)
+    ends = (On.REFUSED, On.LINK_LOST, On.CLOSED, On.STOPPING, On.LATE)
     return [
-        Row(state.SEEKING, WayFound, state.ASKED),
-        Row(state.ASKED, Granted, granted, do),
+        Row(state.SEEKING, On.WAY_FOUND, state.ASKED),
+        Row(state.ASKED, On.GRANTED, granted, do),
         *(Row(one, end, state.REFUSED) for one in (state.SEEKING, state.ASKED) for end in ends),
     ]
