@@ -13,6 +13,7 @@ import paho.mqtt.client as paho
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from starlette.routing import Route
 from tests.client.moving import Speaker, address_of, at, audience, client, live
 from tests.serve.mqtt.talk import on_loop
 from tests.serve.mqtt.test_paho import Stock
@@ -31,7 +32,7 @@ from gravitate.errors import EnvironmentLack, FileError, InputError
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 from gravitate.serve.control.network import LiveNetwork, on_free_ports
 from gravitate.serve.http.client_pages import client_pages
-from gravitate.serve.http.server import serve_status
+from gravitate.serve.http.pages import serve_pages
 from gravitate.serve.node.moves import MoveList, MoveRecord
 from gravitate.serve.ports import free_ports
 from gravitate.simulate.run import run_scenario
@@ -231,8 +232,8 @@ def test_more_clients_than_a_page_names_are_all_found() -> None:
     async def body() -> None:
         ids = [f"client-{n}" for n in range(2_500)]
         (port,) = free_ports(1)
-        pages = {"/clients": client_pages("a", lambda: iter(ids))}
-        door = await serve_status(lambda: None, "127.0.0.1", port, pages)  # type: ignore[arg-type, return-value]
+        pages = [Route("/clients", client_pages("a", lambda: iter(ids)))]
+        door = await serve_pages(lambda: None, "127.0.0.1", port, pages)  # type: ignore[arg-type, return-value]
         brokers = (BrokerSpec("a", network_file.Address(http=port)),)
         found = await asyncio.to_thread(endpoints.places, Network("n", brokers, ()))
         await door.close()

@@ -80,7 +80,7 @@ async def asked(
     """Status and content of a node's answer over HTTP."""
     async with asyncio.timeout(50):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         writer.write(f"{head}Content-Type: {content_type}\r\n\r\n".encode() + body)
         answer = await reader.read()
         writer.close()

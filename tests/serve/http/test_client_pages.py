@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import pytest
 from tests.client.moving import address_of, asked, client, live
+from tests.serve.http.asking import request
 from tests.serve.mqtt.talk import on_loop
 
 from gravitate.errors import InputError
 from gravitate.serve.http.client_pages import ClientList, client_pages
+from gravitate.serve.http.pages import Page
 from gravitate.serve.http.paging import PAGE_BYTES_MAX
-from gravitate.serve.http.server import Pages, Request
 
 
-async def _page(pages: Pages, path: str) -> ClientList:
-    path, _, query = path.partition("?")
-    response = await pages(Request("GET", path, query))
+async def _page(pages: Page, path: str) -> ClientList:
+    response = await pages(request(path))
     return msgspec.json.decode(response.body, type=ClientList)
 
 
-async def _all(pages: Pages, path: str = "/clients") -> list[ClientList]:
+async def _all(pages: Page, path: str = "/clients") -> list[ClientList]:
     found = [await _page(pages, path)]
     while found[-1].next is not None:
         found.append(await _page(pages, found[-1].next))
@@ -88,7 +88,7 @@ def test_ids_of_any_length_fit_pages_and_requests() -> None:
 def test_what_cannot_be_asked_for_is_named(query: str, said: str) -> None:
     async def body() -> None:
         with pytest.raises(InputError) as refused:
-            await client_pages("b1", lambda: iter(()))(Request("GET", "/clients", query))
+            await client_pages("b1", lambda: iter(()))(request(f"/clients?{query}"))
         assert said in str(refused.value)
 
     on_loop(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from starlette.datastructures import QueryParams
 
 from gravitate.errors import InputError
 from gravitate.serve.http.paging import PAGE_BYTES_MAX, page_of, page_size, parameters
@@ -33,9 +34,10 @@ def test_of_what_follows_a_page_only_the_next_entry_is_looked_at() -> None:
 
 
 def test_the_last_word_counts_and_what_is_not_known_is_named() -> None:
-    assert parameters("limit=3&limit=4&after=", "limit", "after") == {"limit": "4", "after": ""}
+    said = parameters(QueryParams("limit=3&limit=4&after="), "limit", "after")
+    assert dict(said) == {"limit": "4", "after": ""}
     with pytest.raises(InputError, match="parameter 'x' is not known: expected limit or after"):
-        parameters("x=1&limit=3", "limit", "after")
+        parameters(QueryParams("x=1&limit=3"), "limit", "after")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "11", "1.0", " 1", "", "\u00b2", "1" * 5000])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 import msgspec
+from starlette.routing import Route
 
 from gravitate.adapt.catalogue import mechanisms
 from gravitate.broker.observers import Observer
@@ -20,8 +21,8 @@ from gravitate.config.network import Address, BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.serve.http.client_pages import client_pages
 from gravitate.serve.http.move_pages import MovePages
+from gravitate.serve.http.pages import readiness_page, serve_pages
 from gravitate.serve.http.restart_page import restart_page
-from gravitate.serve.http.server import readiness_page, serve_status
 from gravitate.serve.mqtt import DoorOptions, serve_mqtt
 from gravitate.serve.node.node import Node
 from gravitate.serve.peers.links import Neighbour
@@ -146,18 +147,21 @@ async def start_node(
                 network, broker_id, node.moves, node.submit, node.now, node.reconnects
             )
             node.doors.append(
-                await serve_status(
+                await serve_pages(
                     node.status,
                     address.host,
                     address.http,
-                    {
-                        "/ready": readiness_page(node.readiness),
-                        "/restart": restart_page(broker_id, node.incarnation, restart),
-                        "/moves": moves.answer,
-                        "/moves/": moves.answer,
-                        "/clients": client_pages(broker_id, node.attached),
-                        "/subscribers": client_pages(broker_id, node.served),
-                    },
+                    [
+                        Route("/ready", readiness_page(node.readiness)),
+                        Route(
+                            "/restart",
+                            restart_page(broker_id, node.incarnation, restart),
+                            methods=["POST"],
+                        ),
+                        Route("/clients", client_pages(broker_id, node.attached)),
+                        Route("/subscribers", client_pages(broker_id, node.served)),
+                        *moves.routes(),
+                    ],
                     node.doorkeeper,
                 )
             )

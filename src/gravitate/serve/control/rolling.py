@@ -27,8 +27,8 @@ from gravitate.errors import InputError
 from gravitate.model.decoding import UNREADABLE
 from gravitate.overlay import tree
 from gravitate.serve.control.network import broker_spec
+from gravitate.serve.http.pages import JSON
 from gravitate.serve.http.restart_page import Restarting
-from gravitate.serve.http.server import JSON
 from gravitate.serve.node.status import NodeStatus, Readiness
 
 ANSWER_S_MAX: Final = 3.0

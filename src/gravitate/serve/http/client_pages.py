@@ -16,10 +16,12 @@ from itertools import islice
 from typing import Final
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from gravitate.errors import InputError
+from gravitate.serve.http.pages import Page, json_response
 from gravitate.serve.http.paging import page_of, page_size, parameters
-from gravitate.serve.http.server import Pages, Request, Response, json_response, refusal
 
 CLIENTS_NAMED_MAX: Final = 1_000
 _AT_ONCE: Final = 2_000
@@ -35,17 +37,16 @@ class ClientList(msgspec.Struct, frozen=True):
     """The page with others; None when there are none."""
 
 
-def client_pages(broker_id: str, ids: Callable[[], Iterator[str]]) -> Pages:
+def client_pages(broker_id: str, ids: Callable[[], Iterator[str]]) -> Page:
     """Pages of the clients that `ids` goes through, in any order."""
 
     async def answer(request: Request) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            return refusal("405 Method Not Allowed", "GET or HEAD")
-        asked = parameters(request.query, "limit", "after")
+        asked = parameters(request.query_params, "limit", "after")
         limit = page_size(asked, CLIENTS_NAMED_MAX, CLIENTS_NAMED_MAX)
         found = await _first(ids(), _after(asked.get("after")), limit + 1)
+        path = request.scope["path"]
         named, more = page_of(found, _size_bytes, limit)
-        following = f"{request.path}?limit={limit}&after={hash(named[-1])}" if more else None
+        following = f"{path}?limit={limit}&after={hash(named[-1])}" if more else None
         return json_response(ClientList(broker_id, sorted(named), following))
 
     return answer

@@ -15,20 +15,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from gravitate.broker.interface.inputs import Input, MoveRequested
 from gravitate.config.network import Network
 from gravitate.errors import InputError
-from gravitate.model.decoding import decode_json
 from gravitate.model.moves import ClientMove, Move, client_of
+from gravitate.serve.http.pages import json_body, json_response
 from gravitate.serve.http.paging import page_of, page_size, parameters
-from gravitate.serve.http.server import JSON, Request, Response, json_response, refusal
 from gravitate.serve.node.moves import (
     UNDER_WAY_BYTES_MAX,
-    MoveRecord,
     MoveRegister,
     Position,
     encoded_size,
@@ -71,26 +72,24 @@ class MovePages:
         self._with_door = {spec.id for spec in network.brokers if spec.address.mqtt}
         self._brokers = [spec.id for spec in network.brokers]
 
-    async def answer(self, request: Request) -> Response:
-        """For a request whose path begins with /moves."""
-        if request.method not in ("GET", "HEAD", "POST"):
-            return refusal("405 Method Not Allowed", "GET, HEAD or POST")
-        _, _, id = request.path.removeprefix("/").partition("/")
-        if request.method == "POST":
-            if id:
-                return refusal("404 Not Found", "POST /moves")
-            return await self._post(request, _wait_s(request, WAIT_S))
-        if not id:
-            return self._list(request)
-        record = await self._register.ended(unquote(id), _wait_s(request, 0.0))
+    def routes(self) -> list[Route]:
+        return [
+            Route("/moves", self._answer, methods=["GET", "POST"]),
+            Route("/moves/{id:path}", self._one),
+        ]
+
+    async def _answer(self, request: Request) -> Response:
+        return await self._post(request) if request.method == "POST" else self._list(request)
+
+    async def _one(self, request: Request) -> Response:
+        id = request.path_params["id"]
+        record = await self._register.ended(id, _wait_s(request, 0.0))
         if record is None:
-            return refusal(
-                "404 Not Found", f"{self._broker_id} knows no move {unquote(id)!r} (any more)"
-            )
+            raise HTTPException(404, f"{self._broker_id} knows no move {id!r} (any more)")
         return json_response(record)
 
     def _list(self, request: Request) -> Response:
-        asked = parameters(request.query, "limit", "before")
+        asked = parameters(request.query_params, "limit", "before")
         limit = page_size(asked, MOVES_TOLD, MOVES_TOLD_MAX)
         known = self._register.backwards(_before(asked.get("before")))
         told, more = page_of(known, lambda entry: len(entry[1]), limit)
@@ -105,58 +104,49 @@ class MovePages:
             )
         )
 
-    async def _post(self, request: Request, wait_s: float) -> Response:
-        if request.content_type != JSON:
-            # A page in somebody's browser can send any other type without being asked about it.
-            return refusal(
-                "415 Unsupported Media Type",
-                f"Content-Type is {request.content_type!r}, expected {JSON}",
-            )
-        try:
-            move: Move = decode_json(request.body, Move)
-        except msgspec.DecodeError as error:
-            return refusal("400 Bad Request", f"the move is not accepted: {error}")
+    async def _post(self, request: Request) -> Response:
+        wait_s = _wait_s(request, WAIT_S)
+        move: Move = await json_body(request, Move, "move")
         known = self._register.get(move.id)
         if known is None:
-            objection = self._objection(move)
-            if objection:
-                return refusal("400 Bad Request", objection)
+            self._check(move)
             if not self._register.requested(move, self._now()):
-                return refusal(
-                    "429 Too Many Requests",
+                raise HTTPException(
+                    429,
                     f"a move of {encoded_size(move)} bytes beside "
                     f"{self._register.bytes_under_way} under way, {UNDER_WAY_BYTES_MAX} are taken: "
                     "ask again when some have ended",
                 )
             self._submit(MoveRequested(move))
         elif not _is_same(move, known.move):
-            return refusal("409 Conflict", f"another move has the id {move.id!r}: give it its own")
+            raise HTTPException(409, f"another move has the id {move.id!r}: give it its own")
         record = await self._register.ended(move.id, wait_s)
         assert record is not None, f"move {move.id!r} was forgotten while it was waited for"
-        return _told(record)
+        return json_response(record, 202 if record.outcome is None else 200)
 
-    def _objection(self, move: Move) -> str:
-        """Why the move cannot be meant for this broker; empty when it can."""
+    def _check(self, move: Move) -> None:
+        """Raises where the move cannot be meant for this broker."""
         if not move.id:
-            return "a move needs an id: a text of its own"
+            raise InputError("a move needs an id: a text of its own")
         if not isinstance(move, ClientMove):
-            return ""
+            return
         for place, broker in (("source", move.source), ("target", move.target)):
             if broker not in self._brokers:
-                return f"{place} is {broker!r}, the brokers are {', '.join(self._brokers)}"
+                raise InputError(
+                    f"{place} is {broker!r}, the brokers are {', '.join(self._brokers)}"
+                )
         if move.source != self._broker_id:
-            return (
+            raise InputError(
                 f"source is {move.source!r}: ask that broker, "
                 f"this is {self._broker_id!r} and moves its own clients"
             )
         if move.target == move.source:
-            return f"source and target are both {move.source!r}: name another target"
+            raise InputError(f"source and target are both {move.source!r}: name another target")
         if move.target not in self._with_door and self._reconnects(move):
-            return (
+            raise InputError(
                 f"target is {move.target!r}, which has no mqtt port in the network file: "
                 f"{client_of(move)!r} cannot connect there"
             )
-        return ""
 
 
 def _is_same(asked: Move, known: Move) -> bool:
@@ -166,13 +156,9 @@ def _is_same(asked: Move, known: Move) -> bool:
     return asked == known
 
 
-def _told(record: MoveRecord) -> Response:
-    return json_response(record, "202 Accepted" if record.outcome is None else "200 OK")
-
-
 def _wait_s(request: Request, default: float) -> float:
     """How long the asker waits for the end of a move."""
-    text = parameters(request.query, "wait_s").get("wait_s")
+    text = parameters(request.query_params, "wait_s").get("wait_s")
     if text is None:
         return default
     try:

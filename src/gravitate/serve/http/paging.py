@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
-from urllib.parse import parse_qs
 
 from gravitate.errors import InputError
 
@@ -17,13 +16,12 @@ PAGE_BYTES_MAX: Final = 256 * 1024
 Entry = TypeVar("Entry")
 
 
-def parameters(query: str, *known: str) -> dict[str, str]:
-    """What a query says; the last word counts."""
-    said = parse_qs(query, keep_blank_values=True)
-    unknown = sorted(said.keys() - set(known))
+def parameters(query: Mapping[str, str], *known: str) -> Mapping[str, str]:
+    """What a query says."""
+    unknown = sorted(query.keys() - set(known))
     if unknown:
         raise InputError(f"parameter {unknown[0]!r} is not known: expected {' or '.join(known)}")
-    return {name: values[-1] for name, values in said.items()}
+    return query
 
 
 def page_size(asked: Mapping[str, str], default: int, most: int) -> int:

@@ -9,12 +9,17 @@ Owns the request and its refusals. How the broker ends and who starts it again i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from gravitate.model.decoding import decode_json
-from gravitate.serve.http.server import JSON, Pages, Request, Response, json_response, refusal
+from gravitate.serve.http.pages import Page, json_body, json_response
+
+
+class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked: nothing can be said about it."""
 
 
 class Restarting(msgspec.Struct, frozen=True):
@@ -26,31 +31,18 @@ class Restarting(msgspec.Struct, frozen=True):
 
 def restart_page(
     broker_id: str, incarnation: int, restart: Callable[[], None] | None = None
-) -> Pages:
+) -> Page:
     """`restart` has the broker end and started again; None where it shares its process."""
 
     async def answer(request: Request) -> Response:
-        if request.method != "POST":
-            return refusal("405 Method Not Allowed", "POST")
-        if request.content_type != JSON:
-            # A page in somebody's browser can send any other type without being asked about it.
-            return refusal(
-                "415 Unsupported Media Type",
-                f"Content-Type is {request.content_type!r}, expected {JSON}",
-            )
-        try:
-            asked = decode_json(request.body, dict[str, Any])
-        except msgspec.DecodeError as error:
-            return refusal("400 Bad Request", f"the body is not accepted: {error}; expected {{}}")
-        if asked:
-            return refusal("400 Bad Request", f"the body has {min(asked)!r}, expected {{}}")
+        await json_body(request, Restart, "body (expected {})")
         if restart is None:
-            return refusal(
-                "409 Conflict",
+            raise HTTPException(
+                409,
                 f"{broker_id} shares its process with the other brokers and cannot be restarted "
                 "alone: run brokers with `gravitate up --processes` or `gravitate broker`",
             )
         restart()
-        return json_response(Restarting(broker_id, incarnation), "202 Accepted")
+        return json_response(Restarting(broker_id, incarnation), 202)
 
     return answer

@@ -8,10 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from tests.serve.http.asking import request
 
 from gravitate.broker.options import BrokerOptions
-from gravitate.serve.http import server as http
-from gravitate.serve.http.server import readiness_page, serve_status
+from gravitate.serve.http import door as doors
+from gravitate.serve.http.pages import json_response, readiness_page, serve_pages
 from gravitate.serve.node.status import NodeStatus, Readiness
 from gravitate.serve.ports import free_ports
 
@@ -35,7 +39,7 @@ async def _open_page(lab: Any) -> int:
     publisher.publish(b"1", b"2")
     await lab.eventually(lambda: len(subscriber.payloads) == 2)
     (port,) = free_ports(1)
-    one.doors.append(await serve_status(one.status, "127.0.0.1", port))
+    one.doors.append(await serve_pages(one.status, "127.0.0.1", port))
     return port
 
 
@@ -44,8 +48,8 @@ def test_status_tells_links_sessions_tables_and_counters(run: Any) -> None:
         port = await _open_page(lab)
         line, headers, page = await _asked(port, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
         assert line == "HTTP/1.1 200 OK"
-        assert headers["Content-Type"] == "application/json"
-        assert headers["Content-Length"] == str(len(page))
+        assert headers["content-type"] == "application/json"
+        assert headers["content-length"] == str(len(page))
         status = msgspec.json.decode(page, type=NodeStatus)
         assert (status.broker, status.network, status.sessions) == ("b1", "lab", 2)
         assert [(link.peer, link.state) for link in status.links] == [("b2", "up")]
@@ -61,7 +65,7 @@ def test_status_tells_links_sessions_tables_and_counters(run: Any) -> None:
 def test_metrics_are_in_the_format_of_prometheus(run: Any) -> None:
     async def body(lab: Any) -> None:
         port = await _open_page(lab)
-        line, _, page = await _asked(port, b"GET /metrics HTTP/1.1\r\n\r\n")
+        line, _, page = await _asked(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         assert line == "HTTP/1.1 200 OK"
         lines = page.decode().splitlines()
         assert 'gravitate_sessions{broker="b1"} 2.0' in lines
@@ -86,26 +90,31 @@ def test_metrics_are_in_the_format_of_prometheus(run: Any) -> None:
 def test_every_request_gets_its_answer(run: Any, request_line: bytes, status: str) -> None:
     async def body(lab: Any) -> None:
         port = await _open_page(lab)
-        line, _, page = await _asked(port, request_line + b"\r\n\r\n")
+        line, _, page = await _asked(port, request_line + b"\r\nHost: x\r\n\r\n")
         assert line == f"HTTP/1.1 {status}"
         assert (page == b"") == request_line.startswith(b"HEAD")
 
     run(body)
 
 
-def test_a_length_without_end_is_a_body_too_large(run: Any) -> None:
+def test_a_length_without_end_is_refused(run: Any) -> None:
     async def body(lab: Any) -> None:
         port = await _open_page(lab)
-        for digits in (20, 5000):
+        for digits, status, said in (
+            (20, 413, b"a body of 77777777777777777777 bytes, 65536 are taken"),
+            (5000, 400, b"not HTTP/1.1: bad Content-Length"),
+        ):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            head = b"POST /moves HTTP/1.1\r\nContent-Length: %s\r\n\r\n" % (b"7" * digits)
+            head = b"POST /moves HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n" % (
+                b"7" * digits
+            )
             writer.write(head)
             writer.write_eof()
             async with asyncio.timeout(10):
                 answer = await reader.read()
             writer.close()
-            assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
-            assert b"a body of 777777... bytes, 65536 are taken" in answer
+            assert answer.startswith(b"HTTP/1.1 %d " % status)
+            assert said in answer
 
     run(body)
 
@@ -114,8 +123,12 @@ def test_a_length_without_end_is_a_body_too_large(run: Any) -> None:
     "request_bytes",
     [
         pytest.param(b"x" * 100_000, id="no end"),
-        pytest.param(b"GET /health HTTP/1.1\r\nX: " + b"x" * 9_000 + b"\r\n\r\n", id="one long"),
-        pytest.param(b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 2_000 + b"\r\n", id="many"),
+        pytest.param(
+            b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 9_000 + b"\r\n\r\n", id="one long"
+        ),
+        pytest.param(
+            b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 2_000 + b"\r\n", id="many"
+        ),
         pytest.param(b"GET /" + b"x" * 4_000_000 + b" HTTP/1.1\r\n\r\n", id="still sent"),
     ],
 )
@@ -127,7 +140,7 @@ def test_a_head_that_is_too_long_is_told_so_and_harms_nobody(
         line, _, page = await _asked(port, request_bytes)
         assert line == "HTTP/1.1 431 Request Header Fields Too Large"
         assert msgspec.json.decode(page) == {"error": "more than 8192 bytes before the body"}
-        line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\n\r\n")
+        line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert line == "HTTP/1.1 200 OK"
 
     run(body)
@@ -137,8 +150,8 @@ def test_a_head_that_is_too_long_is_told_so_and_harms_nobody(
     ("head", "status"),
     [
         (b"nonsense\r\n", 400),
-        (b"POST /moves HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", 411),
-        (b"POST /moves HTTP/1.1\r\nContent-Length: 3000000\r\n", 413),
+        (b"POST /moves HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n", 411),
+        (b"POST /moves HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n", 413),
     ],
 )
 def test_who_sends_on_before_it_listens_still_hears_what_is_wrong(
@@ -158,10 +171,10 @@ def test_silent_connections_are_bounded_and_who_asks_is_answered_beside_them(run
         one.doorkeeper.readers_max = 30
         (port,) = free_ports(1)
         one.doors.append(
-            await serve_status(one.status, "127.0.0.1", port, doorkeeper=one.doorkeeper)
+            await serve_pages(one.status, "127.0.0.1", port, doorkeeper=one.doorkeeper)
         )
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
-        line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\n\r\n")
+        line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert line == "HTTP/1.1 200 OK"
         async with asyncio.timeout(3):
             await asyncio.gather(*(_gone(reader) for reader, _ in silent[:20]))
@@ -183,18 +196,20 @@ def test_when_everybody_is_being_answered_newcomers_are_turned_away(
     async def body(lab: Any) -> None:
         ready = asyncio.Event()
 
-        async def slow(request: http.Request) -> http.Response:
+        async def slow(request: Request) -> Response:
             await ready.wait()
-            return http.json_response(request.path)
+            return json_response("answered")
 
         (one,) = await lab.start(lab.chain(1))
         one.doorkeeper.readers_max = 2
         (port,) = free_ports(1)
-        door = await serve_status(one.status, "127.0.0.1", port, {"/slow": slow}, one.doorkeeper)
+        door = await serve_pages(
+            one.status, "127.0.0.1", port, [Route("/slow", slow)], one.doorkeeper
+        )
         one.doors.append(door)
-        asked = b"GET /slow HTTP/1.1\r\n\r\n"
+        asked = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
         answered = [asyncio.create_task(_asked(port, asked)) for _ in range(2)]
-        await lab.eventually(lambda: len(door._readers) == 2 and not door._waited_for)
+        await lab.eventually(lambda: [it.has_asked() for it in door.readers] == [True] * 2)
         for _ in range(5):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             await _gone(reader)
@@ -211,26 +226,124 @@ def test_when_everybody_is_being_answered_newcomers_are_turned_away(
 
 
 def test_who_does_not_read_its_answer_is_let_go(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(doors, "REQUEST_TIMEOUT_S", 0.1)
 
     async def body(lab: Any) -> None:
-        async def long(request: http.Request) -> http.Response:
-            return http.Response("200 OK", http.TEXT, b"x" * 30_000_000)
+        async def long(request: Request) -> Response:
+            return PlainTextResponse("x" * 30_000_000)
 
         (one,) = await lab.start(lab.chain(1))
         (port,) = free_ports(1)
-        door = await serve_status(one.status, "127.0.0.1", port, {"/long": long})
+        door = await serve_pages(one.status, "127.0.0.1", port, [Route("/long", long)])
         one.doors.append(door)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /long HTTP/1.1\r\n\r\n")
-        await lab.eventually(lambda: door._readers)
-        await lab.eventually(lambda: not door._readers)
+        writer.write(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        await lab.eventually(lambda: door.readers)
+        await lab.eventually(lambda: not door.readers)
         got = 0
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(1_000_000):
                 got += len(data)
         writer.close()
         assert got < 30_000_000
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /health HTT",
+        b"GET /health HTTP/1.1\r\nHost: x\r\n",
+        b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_who_does_not_finish_asking_is_let_go(
+    run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, begun: bytes
+) -> None:
+    monkeypatch.setattr(doors, "REQUEST_TIMEOUT_S", 0.1)
+
+    async def body(lab: Any) -> None:
+        async def page(request: Request) -> Response:
+            return Response(await request.body())
+
+        (one,) = await lab.start(lab.chain(1))
+        (port,) = free_ports(1)
+        routes = [Route("/body", page, methods=["POST"])]
+        door = await serve_pages(one.status, "127.0.0.1", port, routes)
+        one.doors.append(door)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begun)
+        async with asyncio.timeout(10):
+            await _gone(reader)
+        writer.close()
+        assert not door.readers
+        assert caplog.records == []
+
+    run(body)
+
+
+def test_who_asks_and_says_no_more_is_answered(run: Any) -> None:
+    async def body(lab: Any) -> None:
+        port = await _open_page(lab)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write_eof()
+        async with asyncio.timeout(10):
+            assert (await reader.read()).endswith(b"ok\n")
+        writer.close()
+
+    run(body)
+
+
+def test_a_door_that_closes_lets_go_of_who_waits_for_an_answer(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(lab: Any) -> None:
+        asked, stopped = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: Request) -> Response:
+            asked.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                stopped.set()
+            raise AssertionError
+
+        (one,) = await lab.start(lab.chain(1))
+        (port,) = free_ports(1)
+        door = await serve_pages(one.status, "127.0.0.1", port, [Route("/slow", slow)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(10):
+            await asked.wait()
+            await door.close()
+            await stopped.wait()
+            await _gone(reader)
+        writer.close()
+        assert not door.readers
+        assert caplog.records == []
+
+    run(body)
+
+
+def test_a_page_that_fails_is_logged_and_costs_its_reader_alone(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(lab: Any) -> None:
+        async def broken(request: Request) -> Response:
+            raise RuntimeError("lost count")
+
+        (one,) = await lab.start(lab.chain(1))
+        (port,) = free_ports(1)
+        door = await serve_pages(one.status, "127.0.0.1", port, [Route("/broken", broken)])
+        one.doors.append(door)
+        line, _, _ = await _asked(port, b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert line == "HTTP/1.1 500 Internal Server Error"
+        assert "lost count" in caplog.text
+        line, _, _ = await _asked(port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert line == "HTTP/1.1 200 OK"
 
     run(body)
 
@@ -243,16 +356,16 @@ def test_a_broker_is_ready_when_all_neighbours_were_heard_and_those_there_have_a
         (middle,) = await lab.start(network, "b2", options=BrokerOptions(retry_s_max=0.05))
         page = readiness_page(middle.readiness)
 
-        async def ready() -> tuple[str, Readiness]:
-            answer = await page(http.Request("GET", "/ready"))
-            return answer.status, msgspec.json.decode(answer.body, type=Readiness)
+        async def ready() -> tuple[int, Readiness]:
+            answer = await page(request("/ready"))
+            return answer.status_code, msgspec.json.decode(answer.body, type=Readiness)
 
         status, told = await ready()
-        assert (status, told.ready) == ("503 Service Unavailable", False)
+        assert (status, told.ready) == (503, False)
         assert sorted(told.awaited) == ["b1", "b3"]
         left, _ = await lab.start(network, "b1", "b3")
         await lab.eventually(lambda: middle.readiness().ready)
-        assert (await ready())[0] == "200 OK"
+        assert (await ready())[0] == 200
         far = lab.Client(left, "far")
         far.publish(b"1")
         await lab.eventually(lambda: middle.broker.router.advertisements())
