@@ -32,7 +32,7 @@ from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
-from gravitate.broker.moves.table import Closed, Paused
+from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.publisher_origin import Tethers
 from gravitate.broker.moves.tether.publisher_remote import (
@@ -215,7 +215,7 @@ class Parts:
             self.tether_links,
             self.dispatch.send_control,
             lambda move, granted, reason: self.engine.on_answer(move, granted, reason),
-            lambda move: self.subscribers.guests.ended(move),
+            lambda move: self.engine.tell(move, On.ENDED),
         )
         self.engine = Engine(context, self.paths, self.seek.find)
         tethered_subscribers = self._tethered_subscribers()
@@ -275,6 +275,7 @@ class Parts:
     def _tethered_subscribers(self) -> TetheredSubscribers:
         return TetheredSubscribers(
             self.context,
+            self.engine,
             self.dispatch,
             self.subscriptions,
             self.paths,
@@ -323,11 +324,11 @@ class Parts:
 
     def paused(self, *ends: Inbound | Outbound) -> None:
         """A client does nothing more here; one that is not to leave is told to go on."""
-        if not any(self.engine.tell_subject(end, Paused()) for end in ends):
+        if not any(self.engine.tell_subject(end, On.PAUSED) for end in ends):
             ends[0].say(Redirect(ends[0].id, self.broker_id))
 
     def _closed(self, end: Inbound | Outbound) -> None:
-        self.engine.tell_subject(end, Closed(f"{end.id!r} has disconnected"))
+        self.engine.tell_subject(end, On.CLOSED, f"{end.id!r} has disconnected")
 
     def _session_ended(self, end: Outbound) -> None:
         self._closed(end)

@@ -37,7 +37,7 @@ class MovePaths:
         tether_links: TetherLinks,
         send: Callable[[str, Control | Carrying], None],
         on_answer: Callable[[str, bool, str], None],
-        on_end: Callable[[str], None],
+        on_end: Callable[[str], object],
     ) -> None:
         self._context = context
         self._links = links

@@ -38,7 +38,6 @@ from gravitate.broker.interface.inputs import ClientConnected, Continues
 from gravitate.broker.messages.guests import (
     GuestAnswer,
     GuestCut,
-    GuestStep,
     StagingPoll,
     TakeGuest,
 )
@@ -244,8 +243,8 @@ class Reassignments:
         if isinstance(subscriber, TetheredSubscriber):
             whose = (*subscriber.key, subscriber.version)
         wanted = self._subscriptions.wanted(subscriber)
-        about = (subscriber.id, subscriber.incarnation, wanted)
-        request = TakeGuest(move.id, move.path, *about, SOURCE.lease_s, *whose)
+        what = (subscriber.id, subscriber.incarnation, wanted)
+        request = TakeGuest(move.id, move.path, *what, SOURCE.lease_s, *whose)
         self._paths.pass_on(move.path[1], request)
 
     def cut(self, run: Run, about: None) -> None:

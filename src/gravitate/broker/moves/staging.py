@@ -39,6 +39,7 @@ import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.guests import (
     GuestAnswer,
@@ -52,6 +53,7 @@ from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.guest import HOME, NOTE, TARGET, Guest, Own, Recalled
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.questions import Questions
+from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.table import Part
 from gravitate.broker.routing.settlement import NOWHERE
 from gravitate.broker.sessions.local import NOBODY, LocalOutbound
@@ -87,7 +89,8 @@ class Guests:
         dispatch: Dispatch,
         subscriptions: Subscriptions,
         paths: MovePaths,
-        questions: Questions,
+        links: LinkTable,
+        salvage: Salvage,
         make_tethered: Callable[[TakeGuest], Outbound],
         ports: GuestPorts,
     ) -> None:
@@ -97,9 +100,13 @@ class Guests:
         self._dispatch = dispatch
         self._subscriptions = subscriptions
         self._paths = paths
-        self._questions = questions
+        self.questions = Questions(paths, links, salvage)
         self._make_tethered = make_tethered
         self._series = count(1)
+
+    @property
+    def stopping(self) -> bool:
+        return self._engine.stopping
 
     def __len__(self) -> int:
         return sum(1 for _ in self._engine.under_way(TARGET, HOME))
@@ -123,7 +130,7 @@ class Guests:
 
     def _pass_back(self, answer: GuestAnswer, place: int) -> None:
         """Towards the old place of a guest; if that cannot be asked, it is answered for."""
-        for cut in self._questions.pass_back(answer, place):
+        for cut in self.questions.pass_back(answer, place):
             if place + 1 < len(answer.path):
                 self._paths.pass_on(answer.path[place + 1], cut)
             else:
@@ -217,10 +224,11 @@ class Guests:
     def claim(self, subscriber: str, incarnation: int) -> Outbound | None:
         """What was handed over for a client, which connects here."""
         for run in reversed([*self._engine.under_way(TARGET)]):
-            request = run.data.request
+            guest: Guest = run.data
+            request = guest.request
             is_its = (request.subscriber, request.incarnation) == (subscriber, incarnation)
             if is_its and not request.origin and self._engine.take(run, Own.CLAIMED):
-                return run.data.session
+                return guest.session
         return None
 
     def claim_tethered(self, origin: str, number: int, move: str) -> Outbound | None:

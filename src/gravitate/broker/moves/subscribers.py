@@ -72,8 +72,6 @@ class SubscriberMoves:
 
     def timer(self, what: str, which: str) -> None:
         match what:
-            case "lease":
-                self.guests.expired(which)
             case "lost":
                 self.tethered.expired(which)
             case "arrive":
@@ -86,7 +84,7 @@ class SubscriberMoves:
 
     def link_up(self, peer: str) -> None:
         self.tethers.link_up(peer)
-        self.guests.link_up(peer)
+        self.guests.questions.link_up(peer)
 
     def link_down(self, peer: str) -> None:
         """A link has been down for a while, and is not forgotten."""
@@ -100,7 +98,7 @@ class SubscriberMoves:
 
     def link_lost(self, peer: str) -> None:
         """A link is given up."""
-        self.guests.link_given_up(peer)
+        self.guests.questions.link_given_up(peer)
         self.tethered.lost(peer)
         self.tethers.link_lost(peer)
 

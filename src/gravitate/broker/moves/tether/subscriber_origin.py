@@ -49,8 +49,9 @@ from gravitate.broker.messages.guests import (
     ToOrigin,
     Wanted,
 )
+from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.salvage import wanted_of
-from gravitate.broker.moves.staging import RECALL, Guest
+from gravitate.broker.moves.staging import RECALL
 from gravitate.broker.moves.tether.publisher import onward
 from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
 from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
@@ -375,7 +376,7 @@ class SubscriberTethers:
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.look_back()
-        self._tethered.guests.flush()
+        self._tethered.guests.questions.flush()
         if not self._unsaid:
             return
         here = self._context.broker_id

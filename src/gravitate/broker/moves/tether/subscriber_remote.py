@@ -54,6 +54,7 @@ from gravitate.broker.messages.guests import (
     ToOrigin,
 )
 from gravitate.broker.messages.parcels import divided
+from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage, wanted_by_each
 from gravitate.broker.moves.staging import GuestPorts, Guests
@@ -249,6 +250,7 @@ class TetheredSubscribers:
     def __init__(
         self,
         context: Context,
+        engine: Engine,
         dispatch: Dispatch,
         subscriptions: Subscriptions,
         paths: MovePaths,
@@ -271,6 +273,7 @@ class TetheredSubscribers:
         self._salvage = Salvage(context.options, links, dispatch)
         self.guests = Guests(
             context,
+            engine,
             dispatch,
             subscriptions,
             paths,
@@ -568,7 +571,6 @@ class TetheredSubscribers:
 
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""
-        self.guests.stop()
         for subscriber in self._here:
             if subscriber.origin != self._context.broker_id:
                 self._ports.on_closed(subscriber)
