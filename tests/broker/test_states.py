@@ -8,11 +8,13 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gravitate.broker
+from gravitate.broker.moves.table import Part
 from gravitate.broker.sessions.states import OWED, PUBLISHING, Owed, Publishing
 from gravitate.model.machines import Machine
 
@@ -21,11 +23,10 @@ MODULES = [
     importlib.import_module(info.name)
     for info in pkgutil.walk_packages(gravitate.broker.__path__, PREFIX)
 ]
+FOUND = [value for module in MODULES for value in vars(module).values()]
 MACHINES: dict[str, Machine[Any]] = {
-    value.name: value
-    for module in MODULES
-    for value in vars(module).values()
-    if isinstance(value, Machine)
+    **{value.name: value for value in FOUND if isinstance(value, Machine)},
+    **{value.name: value.machine() for value in FOUND if isinstance(value, Part)},
 }
 
 
@@ -66,19 +67,53 @@ def test_there_is_no_way_past_the_table(machine: Machine[Any], state: Enum, to: 
         machine.enter(state, to)
 
 
+# What is said of them ------------------------------------------------------------------------
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "states.md"
+HEAD = """# States
+
+What may follow what in a broker, made from the tables that the code runs on
+(`python -m tests.broker.test_states`). What each state means is said beside it, in the enum.
+"""
+
+
+def described(machine: Machine[Any]) -> str:
+    """A table, the states in which the same happens in one line."""
+    lines: dict[tuple[str, str, str], list[str]] = {}
+    for row in machine.rows:
+        state = row.state.name if row.state is not None else "-"
+        lines.setdefault((row.event, row.to.name, row.do), []).append(state)
+    rows = [
+        f"| {', '.join(states)} | {event} | {to} | {do} |"
+        for (event, to, do), states in lines.items()
+    ]
+    module = machine.states.__module__.removeprefix("gravitate.")
+    head = f"## {machine.name.capitalize()}\n`{module}.{machine.states.__name__}`"
+    return "\n".join((f"{head}\n", "| from | upon | to | then |", "|---|---|---|---|", *rows))
+
+
+def document() -> str:
+    return "\n".join((HEAD, "\n\n".join(map(described, MACHINES.values())), ""))
+
+
+def test_the_document_says_what_the_tables_say() -> None:
+    assert DOCUMENT.read_text() == document(), "run python -m tests.broker.test_states"
+
+
 # Booleans ------------------------------------------------------------------------------------
 
 KEPT = {
     "congested": "of a subscriber: whether its socket takes anything, which the driver tells",
+    "has_served": "of a guest: what is known of the place where it was served, not its own state",
     "indirect": "of a client's outbound: known from its state and what waits; read for every event",
     "reading_held": "of a publisher: what its client was last told, so that it is not told again",
 }
 """Booleans that are no states, each with its reason."""
-BASES = {"Outbound", "Inbound", "Session"}
+BASES = {"Outbound", "Inbound", "Session", "Run", "Guest"}
 
 
 def classes() -> Iterator[ast.ClassDef]:
-    """Sessions, both their halves, and what stands for one of these."""
+    """Sessions, both their halves, what stands for one of these, and runs of moves."""
     for module in MODULES:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):
@@ -149,3 +184,7 @@ class Inbound:
     assert set(booleans(owner)) == {
         "one", "two", "three", "four", "five", "six", "seven",
     }  # fmt: skip
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())

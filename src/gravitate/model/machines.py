@@ -10,7 +10,7 @@ Does not know what drives a machine, nor when.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 S = TypeVar("S", bound=enum.Enum)
@@ -23,6 +23,11 @@ class Row(NamedTuple, Generic[S]):
     to: S
     do: str = ""
     """What is done then, in a few words or by the name of a method."""
+
+
+def rows(states: Iterable[S], event: str, to: S, do: str = "") -> list[Row[S]]:
+    """The same event in several states."""
+    return [Row(state, event, to, do) for state in states]
 
 
 class Machine(Generic[S]):

@@ -84,8 +84,10 @@ class Part:
         """The same for who reads about it."""
         rows = [machines.Row(None, "Begun", self.first)]
         for row in self.rows:
-            when = f" [{row.when}]" if row.when else ""
-            rows.append(machines.Row(row.state, row.event.value + when, row.to, row.do))
+            when = f" [{row.when}]".replace("_", " ") if row.when else ""
+            rows.append(
+                machines.Row(row.state, row.event.value + when, row.to, row.do.replace("_", " "))
+            )
         ends = [state for state in self.states if state not in self.waits]
         return machines.Machine(self.name, self.states, rows, ends)
 

@@ -128,7 +128,7 @@ class Clients:
     def _new_inbound(self, input: ClientConnected) -> Inbound:
         about = (input.session, input.incarnation, input.attachment * ATTACHMENTS_MAX)
         options, timer = self._context.options, f"hold:{input.session}"
-        return Inbound(*about, options, self._outlet, timer, self._publishers)
+        return Inbound(*about, options, self._outlet.say, timer, self._publishers)
 
     def arrived(self, id: str) -> None:
         """The client goes on with what was kept for it."""

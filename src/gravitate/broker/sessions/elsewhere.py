@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gravitate.broker.interface.effects import ToClient, ToPublisher
+from gravitate.broker.interface.effects import ToClient
 from gravitate.broker.messages.guests import Wanted
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -19,14 +19,8 @@ if TYPE_CHECKING:
     from gravitate.broker.sessions.local import LocalOutbound
 
 
-class PublisherOutlet(Protocol):
-    """Where what a publisher is told goes: to its connection, or to the broker that has one."""
-
-    def say(self, effect: ToPublisher, /) -> None: ...
-
-
 class Outlet(Protocol):
-    """The same of a client in either role, with what it is given."""
+    """Where what a client of this broker's is told and given goes."""
 
     def say(self, effect: ToClient, /) -> None: ...
 

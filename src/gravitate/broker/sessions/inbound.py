@@ -11,7 +11,9 @@ its publications over to this one.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
+from gravitate.broker.interface.effects import ToPublisher
 from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.broker.links.link import Mark
 from gravitate.broker.lives import Life
@@ -19,7 +21,7 @@ from gravitate.broker.measure import Measure
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
-from gravitate.broker.sessions.elsewhere import PublisherOutlet, PublishesAt
+from gravitate.broker.sessions.elsewhere import PublishesAt
 from gravitate.broker.sessions.states import LIVE, PUBLISHING, Publishing
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
@@ -33,7 +35,8 @@ name, about."""
 
 
 class Inbound:
-    """One publisher. `hold_timer` is the key of the timer that ends the wait of `held`."""
+    """One publisher. `say` is its outlet: it takes what the client is to be told. `hold_timer` is
+    the key of the timer that ends the wait of `held`."""
 
     origin: str | None = None
     """The broker that its client is connected to; None: this one, without a tether."""
@@ -44,7 +47,7 @@ class Inbound:
         incarnation: int,
         attachment: int,
         options: BrokerOptions,
-        outlet: PublisherOutlet,
+        say: Callable[[ToPublisher], None],
         hold_timer: str,
         at: PublishesAt,
     ) -> None:
@@ -52,7 +55,7 @@ class Inbound:
         self.incarnation = incarnation
         self.attachment = attachment
         self.life: Life = (id, incarnation)
-        self.say = outlet.say
+        self.say = say
         self.at = at
         """Takes what the client does."""
         self.hold_timer = hold_timer

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gravitate.broker.interface.effects import ToClient
 from gravitate.broker.lives import Life, Lives, size_bytes
@@ -26,28 +27,17 @@ SWEEP_BYTES_MIN = 64 * 1024
 """What is remembered of publishers is not looked through for less."""
 
 
+@dataclass(slots=True, eq=False)
 class LocalSubscription:
     """A subscription that is served by this broker, and the destination that stands for it."""
 
-    __slots__ = ("destination", "filter", "id", "name", "no_local", "qos", "receiver")
-
-    def __init__(
-        self,
-        receiver: Outbound,
-        name: str,
-        id: str,
-        filter: Filter,
-        qos: int,
-        no_local: bool,
-        destination: int,
-    ) -> None:
-        self.receiver = receiver
-        self.name = name
-        self.id = id
-        self.filter = filter
-        self.qos = qos
-        self.no_local = no_local
-        self.destination = destination
+    receiver: Outbound
+    name: str
+    id: str
+    filter: Filter
+    qos: int
+    no_local: bool
+    destination: int
 
 
 class Outbound:

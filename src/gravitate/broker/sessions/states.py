@@ -8,10 +8,9 @@ means for events is said there; who makes it change is the business of `clients`
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from typing import Final
 
-from gravitate.model.machines import Machine, Row
+from gravitate.model.machines import Machine, Row, rows
 
 
 class Owed(enum.Enum):
@@ -54,10 +53,10 @@ LEASES: Final = (Owed.LEASED, Owed.REMINDED)
 BACK: Final = (Owed.CUTTING, Owed.DETACHED, Owed.LEASED, Owed.REMINDED, Owed.RESUMING)
 """One that comes back goes on from here."""
 
-
-def _from(states: Iterable[Owed], event: str, to: Owed, do: str = "") -> list[Row[Owed]]:
-    return [Row(state, event, to, do) for state in states]
-
+SERVED: Final = (
+    Owed.CONNECTED, Owed.PREPARING, Owed.CUTTING, Owed.DETACHED, Owed.LEASED, Owed.RESUMING,
+)  # fmt: skip
+"""It has been served here, and may be again."""
 
 OWED: Final = Machine(
     "outbound",
@@ -68,41 +67,20 @@ OWED: Final = Machine(
         Row(None, "a neighbour reminds this broker", Owed.REMINDED, "subscribe; lease"),
         Row(Owed.CONNECTED, "a move of it is granted", Owed.PREPARING),
         Row(Owed.PREPARING, "the target is ready", Owed.CUTTING, "tell the cut; say pause"),
-        *_from((Owed.PREPARING, Owed.CUTTING), "it stays", Owed.CONNECTED, "give what was kept"),
+        *rows((Owed.PREPARING, Owed.CUTTING), "it stays", Owed.CONNECTED, "give what was kept"),
         Row(Owed.CUTTING, "drained, paused, cut taken", Owed.DETACHED, "send the client away"),
         Row(Owed.STAGED, "somebody comes for it", Owed.CLAIMED),
-        *_from(BACK, "it is back", Owed.RESUMING),
-        *_from((Owed.CLAIMED, Owed.RESUMING), "it has arrived", Owed.CONNECTED, "give all"),
+        *rows(BACK, "it is back", Owed.RESUMING),
+        *rows((Owed.CLAIMED, Owed.RESUMING), "it has arrived", Owed.CONNECTED, "give all"),
         Row(Owed.CLAIMED, "it has arrived, something is missing", Owed.PARTLY, "give the rest"),
         Row(Owed.PARTLY, "nothing is missing", Owed.CONNECTED, "give what was kept"),
-        *_from(
-            (
-                Owed.CONNECTED, Owed.PREPARING, Owed.CUTTING, Owed.DETACHED, Owed.RESUMING,
-                Owed.LEASED,
-            ),
-            "its origin is lost or recalls it; its move is late",
-            Owed.LEASED,
-            "lease",
-        ),
-        *_from((Owed.CLAIMED, Owed.REMINDED), "the same", Owed.REMINDED, "lease"),
-        *_from(
-            (
-                Owed.CONNECTED, Owed.PREPARING, Owed.CUTTING, Owed.DETACHED, Owed.RESUMING,
-                Owed.LEASED, Owed.PARTLY,
-            ),
-            "gone, served elsewhere, overloaded, lease over",
-            Owed.ENDED,
-            "end its subscriptions",
-        ),
-        *_from(
-            (Owed.STAGED, Owed.CLAIMED, Owed.REMINDED),
-            "gone, not needed, overloaded, lease over",
-            Owed.DROPPED,
-            "end its subscriptions",
-        ),
+        *rows(SERVED, "its origin is lost or recalls it, its move is late", Owed.LEASED, "lease"),
+        *rows((Owed.CLAIMED, Owed.REMINDED), "the same", Owed.REMINDED, "lease"),
+        *rows((*SERVED, Owed.PARTLY), "gone, overloaded, served elsewhere, lease over", Owed.ENDED),
+        *rows(UNOBSERVED[:-1], "gone, overloaded, not needed, lease over", Owed.DROPPED),
     ],
     ends=(Owed.ENDED, Owed.DROPPED),
-)  # fmt: skip
+)
 
 
 class Publishing(enum.Enum):
@@ -131,17 +109,14 @@ PUBLISHING: Final = Machine(
         Row(None, "its client connects, or is attached", Publishing.HERE),
         Row(Publishing.HERE, "known elsewhere, or trailed", Publishing.ARRIVING, "advertise"),
         Row(Publishing.ARRIVING, "all has settled", Publishing.HERE, "look at what was sent"),
-        *[
-            Row(state, "attached elsewhere", Publishing.TAKEN)
-            for state in (Publishing.HERE, Publishing.ARRIVING, Publishing.TAKEN)
-        ],
+        *rows(LIVE, "attached elsewhere", Publishing.TAKEN),
         Row(Publishing.HERE, "its move sends it away", Publishing.DEPARTING),
         Row(Publishing.TAKEN, "its move sends it away", Publishing.DEPARTING),
         Row(Publishing.HERE, "sent away as a subscriber", Publishing.GONE),
         Row(Publishing.TAKEN, "all was taken along", Publishing.GONE, "tell its origin"),
         Row(Publishing.DEPARTING, "all was taken along, or it is back", Publishing.GONE),
         Row(Publishing.DEPARTING, "nobody came", Publishing.ENDING, "withdraw"),
-        *[Row(state, "its client is gone", Publishing.ENDING, "withdraw") for state in LIVE],
+        *rows(LIVE, "its client is gone", Publishing.ENDING, "withdraw"),
         Row(Publishing.ENDING, "withdrawn everywhere", Publishing.GONE, "tell its origin"),
     ],
     ends=(Publishing.GONE,),

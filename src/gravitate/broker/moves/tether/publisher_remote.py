@@ -105,7 +105,7 @@ class Tethered(Inbound):
     ) -> None:
         about = (id, incarnation, attachment)
         self.outlet = _ToOrigin(tell, origin, about)
-        super().__init__(*about, options, self.outlet, f"tether:hold:{number}", at)
+        super().__init__(*about, options, self.outlet.say, f"tether:hold:{number}", at)
         self.origin: str = origin
         self.number = number
 
