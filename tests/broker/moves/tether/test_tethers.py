@@ -313,7 +313,6 @@ def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene)
     tethered.handle("a", TetherDetach("pub", earlier.incarnation))
     assert tethered.find("pub") is None
     assert not list(tethered)
-    assert not tethered.is_origin("a")
     assert not tethered._by_number
 
 
