@@ -19,8 +19,6 @@ from gravitate.config.build import shaped
 from gravitate.serve.control.network import on_free_ports
 from gravitate.trace import reader
 
-pytestmark = pytest.mark.timeout(60)
-
 COMMAND = [sys.executable, "-m", "gravitate"]
 
 

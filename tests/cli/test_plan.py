@@ -33,15 +33,15 @@ def test_a_plan_is_shown_and_written(
         asked.append(mechanism)
         return plan()
 
-    monkeypatch.setattr(making, "plan_publishers", made)
+    monkeypatch.setattr(making, "make_plan", made)
     options = ("--prioritise", "delay", "--weight", "75", "--at-least", "3")
     shown = run("plan", "publishers", traces, *options, "-o", tmp_path / "p.json")
     assert "predicted after" in shown.stdout
     assert "-38.5 %" in shown.stdout
     assert "a - b - c" in shown.stdout
     assert plans.load(tmp_path / "p.json") == plan()
-    grape = asked[0].grape
-    assert (grape.prioritised, grape.weight_percent, asked[0].evidence_min) == ("delay", 75.0, 3)
+    choice = asked[0].choice
+    assert (choice.prioritise, choice.weight, choice.at_least) == ("delay", 75.0, 3)
     told = run("plan", "publishers", traces, "--json").stdout
     assert msgspec.json.decode(told.encode(), type=plans.Plan) == plan()
 

@@ -14,9 +14,9 @@ from gravitate.cli import spark
 from gravitate.cli.main import app
 from gravitate.cli.plan import in_words
 from gravitate.config import plan as plans
+from gravitate.config.planning import SubscriberOptions
 from gravitate.errors import FileError, InputError
-from gravitate.pipeline.planning import making_subscribers
-from gravitate.pipeline.planning.subscribers import Choice
+from gravitate.pipeline.planning import making
 
 MADE = msgspec.structs.replace(
     plan(reassignment("s", "a", "b", "c")),
@@ -34,11 +34,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The choices that were asked for; the answer is `MADE`."""
     found: list[Any] = []
 
-    def made(session: Any, folder: Path, choice: Any, *others: Any) -> Any:
-        found.append(choice)
+    def made(session: Any, folder: Path, planner: Any, *others: Any) -> Any:
+        found.append(planner.choice)
         return MADE
 
-    monkeypatch.setattr(making_subscribers, "plan_subscribers", made)
+    monkeypatch.setattr(making, "make_plan", made)
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_plan_is_shown_and_written(asked: list[Any], traces: Path, tmp_path: P
     assert "filter volume before" in shown
     assert "2 that bring nothing are left out." in answer.stderr
     assert plans.load(tmp_path / "p.json") == MADE
-    assert asked == [Choice()]
+    assert asked == [SubscriberOptions()]
     assert msgspec.json.decode(run(traces, "--json").stdout, type=plans.Plan) == MADE
 
 
@@ -83,7 +83,7 @@ def test_options_are_what_is_chosen_by(asked: list[Any], traces: Path) -> None:
     }
     run(traces, "--json", *(word for pair in options.items() for word in pair))
     assert asked == [
-        Choice(
+        SubscriberOptions(
             algorithm="Gr",
             delay_max=0.5,
             delay_ms_max=20.0,
@@ -94,7 +94,7 @@ def test_options_are_what_is_chosen_by(asked: list[Any], traces: Path) -> None:
             seed=7,
             moves_max=9,
             rounds=0,
-            evidence_min=2,
+            at_least=2,
         )
     ]
 

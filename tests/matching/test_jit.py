@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import gravitate
+from gravitate.matching import jit
+
+IMPORTED = r"^from gravitate\.([\w.]+) import"
 
 KERNEL = """
 from gravitate.matching.jit import kernel
@@ -90,3 +96,18 @@ def test_a_cache_that_others_may_write_is_not_trusted(install: Path, tmp_path: P
     assert misses_and_hits(start(install, **variables)) == (1, 0)
     assert not list(cache.rglob("*.nbi"))
     assert list((tmp_path / f"gravitate-{os.getuid()}").rglob("*.nbi"))
+
+
+def test_kernels_use_kernels_of_their_own_family_only() -> None:
+    """What they call is in the digest that their machine code is kept under."""
+    package = Path(gravitate.__file__).parent
+    kernels = {path for path in package.rglob("*.py") if "jit import kernel" in path.read_text()}
+    assert len({jit._family(path.parent) for path in kernels}) < len({p.parent for p in kernels})
+    for path in kernels:
+        for module in re.findall(IMPORTED, path.read_text(), re.MULTILINE):
+            used = package.joinpath(*module.split(".")).with_suffix(".py")
+            if used in kernels:
+                assert jit._family(used.parent) == jit._family(path.parent), f"{path} uses {used}"
+                assert str(used.relative_to(jit._family(path.parent))) in jit._modules(
+                    jit._family(path.parent)
+                )

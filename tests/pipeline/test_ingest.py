@@ -239,7 +239,7 @@ main()
 """The command, with an end at a point of the test's choice."""
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.processor_time(600)
 def test_an_ingest_that_was_killed_gives_the_tables_of_one_that_was_not(
     spark: Any, run: Path, whole: Store, folder: Path, tmp_path: Path
 ) -> None:

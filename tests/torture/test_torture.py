@@ -55,7 +55,7 @@ def test_a_crash_costs_what_only_the_crashed_broker_had() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.processor_time(400)
 def test_a_rolling_restart_of_seven_brokers_under_load_costs_nobody_anything() -> None:
     report = torture(
         Settings("restart", brokers=7, minutes=1.0, publishers=10, moved_share=0.0, rate_per_s=40.0)

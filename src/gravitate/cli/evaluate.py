@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gravitate.cli import output, spark
+from gravitate.cli.options import from_structs
 
 if TYPE_CHECKING:
     from gravitate.pipeline.evaluate.metrics import Evaluation
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 EXIT_UNSOUND = 1
 
 
+@from_structs
 def evaluate(
     workload: Annotated[
         Path | None, typer.Argument(help="A workload's folder.", show_default=False)
@@ -55,9 +57,7 @@ def evaluate(
         Path | None,
         typer.Option("--out", "-o", help="A new folder for all figures as Parquet.", metavar="DIR"),
     ] = None,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Evaluate a network under a workload with the flow model, or what a run measured.
@@ -82,7 +82,7 @@ def evaluate(
         if run is not None
         else _modelled(workload, network, moves, forwarding, service, duration)
     )
-    with spark.started(master, remote, memory, hidden=json) as session:
+    with spark.started(where, hidden=json) as session:
         with output.activity("evaluating", hidden=json):
             figures = figure(session)
         if out is not None:
@@ -167,6 +167,7 @@ def _show(figures: Evaluation) -> None:
     )
 
 
+@from_structs
 def match(
     workload: Annotated[Path, typer.Argument(help="A workload's folder.")],
     run: Annotated[
@@ -182,9 +183,7 @@ def match(
             metavar="DIR",
         ),
     ] = None,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Find out who must get what of a workload, by matching everything with everything.
@@ -199,7 +198,7 @@ def match(
 
     load_manifest(workload)
     with (
-        spark.started(master, remote, memory, hidden=json) as session,
+        spark.started(where, hidden=json) as session,
         output.activity("matching", hidden=json),
     ):
         counts, verdict = truth.match(session, workload, run, out)

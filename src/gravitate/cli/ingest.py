@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravitate.cli import output, spark
+from gravitate.cli.options import from_structs
 
 if TYPE_CHECKING:
     from gravitate.pipeline.ingest import Ingested
 
 
+@from_structs
 def ingest(
     run: Annotated[Path, typer.Argument(help="Folder with the traces of a run.", metavar="RUN")],
     into: Annotated[
@@ -33,9 +35,7 @@ def ingest(
     every: Annotated[
         float, typer.Option(metavar="SECONDS", help="How often to look with --follow.", min=0.1)
     ] = 10.0,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Take new trace files into the store and bring the derived tables up to them.
@@ -47,7 +47,7 @@ def ingest(
 
     # What is wrong with the folders is told before Spark is started.
     store = open_store(run, into, period).directory
-    with spark.started(master, remote, memory, hidden=json) as session:
+    with spark.started(where, hidden=json) as session:
         if follow:
             _follow(session, run, store, every, json)
             return

@@ -25,7 +25,6 @@ from gravitate.cli import (
     moves,
     networks,
     plan,
-    plan_subscribers,
     play,
     report,
     reproduce,
@@ -60,7 +59,6 @@ app.command()(ingest.ingest)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.match)
 app.command()(report.report)
-plan.app.command()(plan_subscribers.subscribers)
 app.add_typer(plan.app, name="plan")
 app.command()(apply.apply)
 app.command()(plan.verify)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from gravitate.cli import output, spark
+from gravitate.cli.options import from_structs
+from gravitate.config.planning import PublisherOptions, SubscriberOptions
 
 if TYPE_CHECKING:
     from gravitate.config.plan import Plan
+    from gravitate.pipeline.planning.making import Planner
     from gravitate.pipeline.planning.verification import Verification
 
 EXIT_DOES_NOT_HOLD = 1
@@ -23,33 +27,30 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")]
 Run = Annotated[
     Path, typer.Argument(metavar="TRACES", help="The folder of a run: its traces, or its tables.")
 ]
-ServiceMs = Annotated[
-    float,
-    typer.Option(
-        "--service-ms", help="How long a broker is busy with one event.", min=0.0, metavar="MS"
-    ),
-]
-NewPlan = Annotated[
-    Path | None,
-    typer.Option(
-        "-o",
-        "--plan",
-        help="The plan to write. Default: plan.json, and none with --json.",
-        show_default=False,
-    ),
-]
-NewRows = Annotated[
-    Path | None,
-    typer.Option("--out", help="A new folder for the moves as Parquet too.", metavar="DIR"),
-]
 
 
-def complete_mechanism(incomplete: str) -> list[str]:
-    return [name for name in ("grape", "pop") if name.startswith(incomplete)]
+class MadePlan(msgspec.Struct, frozen=True):
+    """Of every plan: how figures are weighed, and where it goes."""
 
-
-def complete_metric(incomplete: str) -> list[str]:
-    return [name for name in ("delay", "load") if name.startswith(incomplete)]
+    service: Annotated[
+        float,
+        typer.Option(
+            "--service-ms", help="How long a broker is busy with one event.", min=0.0, metavar="MS"
+        ),
+    ] = 0.0
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--plan",
+            help="The plan to write. Default: plan.json, and none with --json.",
+            show_default=False,
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A new folder for the moves as Parquet too.", metavar="DIR"),
+    ] = None
 
 
 @app.callback()
@@ -58,76 +59,60 @@ def _plan() -> None:
 
 
 @app.command()
+@from_structs
 def publishers(
     run: Run,
-    mechanism: Annotated[
-        str, typer.Option(help="grape or pop.", autocompletion=complete_mechanism)
-    ] = "grape",
-    prioritise: Annotated[
-        str,
-        typer.Option(
-            help="What GRAPE minimises first: delay or load.", autocompletion=complete_metric
-        ),
-    ] = "load",
-    weight: Annotated[
-        float, typer.Option(help="How far, in percent, before the other one has its say.")
-    ] = 100.0,
-    margin: Annotated[
-        float, typer.Option(help="A gain below so many percent moves nobody (GRAPE).")
-    ] = 5.0,
-    at_least: Annotated[
-        int, typer.Option(help="Publishers with fewer recorded publications stay.", min=1)
-    ] = 10,
-    service: ServiceMs = 0.0,
-    plan_file: NewPlan = None,
-    out: NewRows = None,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    choice: PublisherOptions,
+    made: MadePlan,
+    where: spark.Place,
     json: output.AsJson = False,
 ) -> None:
     """Choose the best broker for every publisher of a run, and predict what the moves change.
 
     Nothing is moved: `gravitate apply` carries the plan out. Takes traces in where needed."""
     spark.require()
+    from gravitate.pipeline.planning.making_publishers import PublisherPlanner
+
+    _plan_with(PublisherPlanner(choice), run, made, where, json)
+
+
+@app.command()
+@from_structs
+def subscribers(
+    run: Run,
+    choice: SubscriberOptions,
+    made: MadePlan,
+    where: spark.Place,
+    json: output.AsJson = False,
+) -> None:
+    """Choose a broker for every subscriber of a run, and predict what the moves change.
+
+    Within bounds on latency and on the brokers' shares of subscribers. Nothing is moved:
+    `gravitate apply` carries the plan out. Takes traces in where needed."""
+    spark.require()
+    from gravitate.pipeline.planning.making_subscribers import SubscriberPlanner
+
+    _plan_with(SubscriberPlanner(choice), run, made, where, json)
+
+
+def _plan_with(planner: Planner, run: Path, made: MadePlan, where: spark.Place, json: bool) -> None:
+    from gravitate.config import plan as plans
     from gravitate.config.script import ServiceTimes
     from gravitate.pipeline.evaluate.metrics import Terms
-    from gravitate.pipeline.planning.making import plan_publishers
-    from gravitate.pipeline.planning.publishers import Mechanism
-    from gravitate.plan.placement.grape import GrapeParameters
-
-    choice = Mechanism(
-        mechanism,
-        GrapeParameters(prioritise, weight, margin_percent=margin),  # type: ignore[arg-type]
-        at_least,
-    )
-    target = checked(run, plan_file, out, json)
-    with spark.started(master, remote, memory, hidden=json) as session:
-        with output.activity("reading the run", hidden=json) as tell:
-            plan = plan_publishers(
-                session, run, choice, Terms(ServiceTimes(event_ms=service)), tell
-            )
-        if out is not None:
-            save_rows(session, plan, out)
-    hand_over(plan, target, json)
-
-
-def checked(run: Path, plan_file: Path | None, out: Path | None, json: bool) -> Path | None:
-    """Where the plan is to be written, if anywhere; refuses what cannot be read or written."""
+    from gravitate.pipeline.planning import making
     from gravitate.pipeline.report.write import check_page, check_run
 
     check_run(run)
-    target = plan_file or (None if json else PLAN)
+    target = made.plan_file or (None if json else PLAN)
     if target is not None:
         check_page(target)
-    output.check_new(out)
-    return target
-
-
-def hand_over(plan: Plan, target: Path | None, json: bool) -> None:
-    """Write the plan where it is to go, and show it."""
-    from gravitate.config import plan as plans
-
+    output.check_new(made.out)
+    terms = Terms(ServiceTimes(event_ms=made.service))
+    with spark.started(where, hidden=json) as session:
+        with output.activity("reading the run", hidden=json) as tell:
+            plan = making.make_plan(session, run, planner, terms, tell)
+        if made.out is not None:
+            _save_rows(session, plan, made.out)
     if target is not None:
         plans.save(plan, target)
     if json:
@@ -138,7 +123,7 @@ def hand_over(plan: Plan, target: Path | None, json: bool) -> None:
         output.say(f"plan: {target}")
 
 
-def save_rows(session: Any, plan: Plan, out: Path) -> None:
+def _save_rows(session: Any, plan: Plan, out: Path) -> None:
     """Write the moves as Parquet."""
     from gravitate.pipeline.planning.making import plan_rows
     from gravitate.pipeline.tables import schemas
@@ -217,6 +202,7 @@ def change_of(before: float | None, after: float | None) -> str:
     return f"{100 * (after - before) / before:+.1f} %"
 
 
+@from_structs
 def verify(
     path: PlanFile,
     run: Annotated[
@@ -226,9 +212,7 @@ def verify(
         float,
         typer.Option(help="Percent that the message rate may be off the prediction.", min=0.0),
     ] = 10.0,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Compare what a plan predicted with what a run measured.
@@ -244,7 +228,7 @@ def verify(
     plan = plans.load(path)
     check_run(run)
     with (
-        spark.started(master, remote, memory, hidden=json) as session,
+        spark.started(where, hidden=json) as session,
         output.activity("reading the run", hidden=json) as tell,
     ):
         found = verification.verify(session, plan, run, tolerance / 100, tell)

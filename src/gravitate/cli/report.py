@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravitate.cli import output, spark
+from gravitate.cli.options import from_structs
 
 if TYPE_CHECKING:
     from gravitate.pipeline.report import Report
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 PAGE = Path("report.html")
 
 
+@from_structs
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a run: its traces, or its tables.")],
     compare: Annotated[
@@ -34,9 +36,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Write the report of a run: one page that needs no network. Takes traces in where needed."""
@@ -50,7 +50,7 @@ def report(
     if page is not None:
         check_page(page)
     with (
-        spark.started(master, remote, memory, hidden=json) as session,
+        spark.started(where, hidden=json) as session,
         output.activity("reading the run", hidden=json) as tell,
     ):
         told = make_report(session, run, compare, tell)

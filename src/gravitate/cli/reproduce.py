@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from gravitate.cli import output, spark
+from gravitate.cli.options import from_structs
 
 STUDIES = ("publishers", "subscribers")
 ON_DATA = ("subscribers",)
 """Studies that can use measurements."""
 
 
+@from_structs
 def reproduce(
     study: Annotated[str, typer.Argument(help=f"Which study: {', '.join(STUDIES)}.")],
     quick: Annotated[
@@ -42,9 +44,7 @@ def reproduce(
             metavar="DIR",
         ),
     ] = None,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Run a study, its runs as Spark tasks. Exit status 1 when a statement of the
@@ -69,7 +69,7 @@ def reproduce(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with (
-        spark.started(master, remote, memory, hidden=json) as session,
+        spark.started(where, hidden=json) as session,
         output.progress(f"{len(runs)} runs of {study}", 1.0, hidden=json) as advance,
     ):
         seen = module.run(session, runs, lambda done, total: tell(done, total, advance))

@@ -1,8 +1,8 @@
 """What the commands of the slow loop share: where Spark is, and its start.
 
-def ingest(run: ..., master: spark.Master = None, remote: spark.Remote = None,
-           memory: spark.Memory = None, ...):
-    with spark.started(master, remote, memory) as session:
+@from_structs
+def ingest(run: ..., where: spark.Place = spark.HERE):
+    with spark.started(where) as session:
         ...
 """
 
@@ -12,54 +12,55 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from gravitate.cli import output
 
 _PANEL = "Spark"
 
-Master = Annotated[
-    str | None,
-    typer.Option(
-        help="Where Spark runs: local[N], or spark://host:port. Default: here, on all cores.",
-        envvar="GRAVITATE_SPARK_MASTER",
-        rich_help_panel=_PANEL,
-        show_default=False,
-    ),
-]
-Remote = Annotated[
-    str | None,
-    typer.Option(
-        help="A Spark Connect server instead, sc://host:port.",
-        envvar="GRAVITATE_SPARK_REMOTE",
-        rich_help_panel=_PANEL,
-        show_default=False,
-    ),
-]
-Memory = Annotated[
-    float | None,
-    typer.Option(
-        "--memory",
-        help="GiB for Spark in this process. Default: a quarter of the machine, at most 4.",
-        rich_help_panel=_PANEL,
-        show_default=False,
-    ),
-]
+
+class Place(msgspec.Struct, frozen=True):
+    """Where Spark runs, as options of a command."""
+
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Where Spark runs: local[N], or spark://host:port. Default: here, on all cores.",
+            envvar="GRAVITATE_SPARK_MASTER",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            help="A Spark Connect server instead, sc://host:port.",
+            envvar="GRAVITATE_SPARK_REMOTE",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="GiB for Spark in this process. Default: a quarter of the machine, at most 4.",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+
+
+HERE = Place()
 
 
 @contextmanager
-def started(
-    master: str | None = None,
-    remote: str | None = None,
-    memory_gib: float | None = None,
-    *,
-    hidden: bool = False,
-) -> Iterator[Any]:
+def started(where: Place = HERE, *, hidden: bool = False) -> Iterator[Any]:
     """A Spark session for one command; what it says about the machine becomes a sentence."""
     require()
     from gravitate.pipeline.spark.session import LOCAL, SparkOptions, session, stop, told_plainly
 
-    options = SparkOptions(master or LOCAL, remote or "", memory_gib or 0.0)
+    options = SparkOptions(where.master or LOCAL, where.remote or "", where.memory or 0.0)
     with told_plainly():
         with output.activity("starting Spark", hidden):
             spark = session(options)

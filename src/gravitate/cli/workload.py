@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gravitate.cli import output, spark
+from gravitate.cli.options import from_structs
 
 if TYPE_CHECKING:
     from gravitate.config.workload_tables import WorkloadManifest
@@ -18,6 +19,7 @@ NAMED_OPTIONS = ("subscribers", "publishers", "brokers", "duration_s")
 """Parameters that several workloads have, with an option each."""
 
 
+@from_structs
 def workload(
     name: Annotated[
         str | None, typer.Argument(help="Which workload; without a name, they are listed.")
@@ -49,9 +51,7 @@ def workload(
     tasks: Annotated[
         int, typer.Option(help="Pieces the work is cut into; changes no row. 0: by cores.", min=0)
     ] = 0,
-    master: spark.Master = None,
-    remote: spark.Remote = None,
-    memory: spark.Memory = None,
+    where: spark.Place = spark.HERE,
     json: output.AsJson = False,
 ) -> None:
     """Make a workload: tables of publishers, publications, subscriptions, interests, ..."""
@@ -80,7 +80,7 @@ def workload(
         seed=seed,
         data=data,
         tasks=tasks,
-        where=(master, remote, memory),
+        where=where,
         json=json,
     )
 
@@ -122,7 +122,7 @@ def _make(
     seed: int,
     data: Path | None,
     tasks: int,
-    where: tuple[str | None, str | None, float | None],
+    where: spark.Place,
     json: bool,
 ) -> None:
     from gravitate.pipeline.spark.memory import PeakMemory
@@ -137,7 +137,7 @@ def _make(
     parameters_of(definition, parameters)
     check_data(data)
     check_free(folder)
-    with PeakMemory() as memory, spark.started(*where, hidden=json) as session:
+    with PeakMemory() as memory, spark.started(where, hidden=json) as session:
         began_s = time.perf_counter()
         with output.progress(f"making {definition.name}", 1.0, hidden=json) as advance:
             manifest = make_workload(

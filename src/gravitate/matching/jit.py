@@ -14,9 +14,11 @@ cache after the lock is taken. Of many processes that start at once with a cold 
 compiles and the others load. The lock also keeps two writers of one cache index from losing
 each other's entries, and the operating system lets go of it when its holder dies.
 
-Invariants: a kernel calls helper kernels and uses constants of its own folder only, because the
-digest covers the modules of that folder that mention `jit`, and this one. Kernels are compiled
-for the argument types they are called with; keep to one set of types per kernel.
+Invariants: a kernel calls helper kernels and uses constants of its own family only, because the
+digest covers the modules of that family that mention `jit`, and this one. A family is a folder of
+the package or of one of its folders (`matching`, `plan/assignment`) with all that is in it.
+Kernels are compiled for the argument types they are called with; keep to one set of types per
+kernel.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def kernel(function: Function) -> Function:
 
     The first call may take seconds on a cold cache; `gravitate.matching.warm` pays it ahead.
     """
-    directory = cache_directory(Path(function.__code__.co_filename).parent)
+    directory = cache_directory(_family(Path(function.__code__.co_filename).parent))
     previous = config.CACHE_DIR
     # numba reads its directory while it decorates, so other users of numba keep theirs.
     config.CACHE_DIR = "" if directory is None else str(directory)
@@ -224,18 +226,25 @@ def _cache_name(sources: Path) -> str:
     return f"kernels-{__version__}-{interpreter}-{processor}-{digest.hexdigest()[:12]}"
 
 
+def _family(folder: Path) -> Path:
+    package = Path(__file__).parents[1]
+    if not folder.is_relative_to(package):
+        return folder
+    return package.joinpath(*folder.relative_to(package).parts[:2])
+
+
 def _modules(folder: Path) -> dict[str, bytes]:
-    """The sources in a folder by file name; it may lie within a zip archive, as on workers that
+    """The sources in a folder by their paths; it may lie within a zip archive, as on workers that
     were sent the package."""
     if folder.is_dir():
-        return {path.name: path.read_bytes() for path in folder.glob("*.py")}
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.py")}
     archive = next(parent for parent in folder.parents if parent.is_file())
     inside = folder.relative_to(archive).as_posix()
     with zipfile.ZipFile(archive) as packed:
         return {
-            name.rpartition("/")[2]: packed.read(name)
+            name.removeprefix(f"{inside}/"): packed.read(name)
             for name in packed.namelist()
-            if name.rpartition("/")[0] == inside and name.endswith(".py")
+            if name.startswith(f"{inside}/") and name.endswith(".py")
         }
 
 

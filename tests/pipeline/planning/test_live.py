@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from gravitate.cli.main import app
 from gravitate.config import network as network_file
 from gravitate.config import plan as plans
-from gravitate.pipeline.planning.making import plan_publishers
-from gravitate.pipeline.planning.making_subscribers import plan_subscribers
-from gravitate.pipeline.planning.publishers import Mechanism
-from gravitate.pipeline.planning.subscribers import Choice
+from gravitate.config.planning import PublisherOptions, SubscriberOptions
+from gravitate.pipeline.planning.making import make_plan
+from gravitate.pipeline.planning.making_publishers import PublisherPlanner
+from gravitate.pipeline.planning.making_subscribers import SubscriberPlanner
 from gravitate.pipeline.planning.verification import verify
 from gravitate.serve.node.traces import TraceSettings
 from gravitate.serve.scenarios.stage import perform, staged
@@ -48,9 +48,11 @@ def test_a_plan_applied_to_a_running_network_reaches_the_predicted_message_rate(
 
     on_loop(as_it_is)
     if kind == "publishers":
-        plan = plan_publishers(spark, before, Mechanism(evidence_min=1))
+        plan = make_plan(spark, before, PublisherPlanner(PublisherOptions(at_least=1)))
     else:
-        plan = plan_subscribers(spark, before, Choice(evidence_min=1, delay_max=1.0))
+        plan = make_plan(
+            spark, before, SubscriberPlanner(SubscriberOptions(at_least=1, delay_max=1.0))
+        )
     assert len(plan.moves) >= 2
     plans.save(plan, tmp_path / "plan.json")
     on_loop(as_planned)

@@ -17,28 +17,31 @@ from tests.pipeline.planning.worlds import (
 )
 
 from gravitate.config.plan import Plan, digest_of
+from gravitate.config.planning import PublisherOptions
 from gravitate.config.script import Script
 from gravitate.errors import InputError
 from gravitate.model.moves import RelocatePublisher
 from gravitate.overlay.tree import neighbours, path
-from gravitate.pipeline.planning.making import plan_publishers, plan_rows
-from gravitate.pipeline.planning.publishers import Mechanism
+from gravitate.pipeline.planning.making import make_plan, plan_rows
+from gravitate.pipeline.planning.making_publishers import PublisherPlanner
 from gravitate.pipeline.tables import schemas
-from gravitate.plan.placement.grape import Answer, GrapeParameters, Measured, select
+from gravitate.plan.placement.grape import Answer, Measured, select
 from gravitate.plan.placement.pop import next_hop
 from gravitate.trace import reader
 
 GRAPE = {
-    "load": Mechanism("grape", GrapeParameters("load", 100.0), evidence_min=1),
-    "delay": Mechanism("grape", GrapeParameters("delay", 100.0), evidence_min=1),
+    "load": PublisherOptions(at_least=1),
+    "delay": PublisherOptions(prioritise="delay", at_least=1),
 }
-POP = Mechanism("pop", evidence_min=1)
+POP = PublisherOptions(mechanism="pop", at_least=1)
 
 
 @pytest.fixture(scope="module")
 def plans(spark: Any, run: Recorded) -> dict[str, Plan]:
-    made = {metric: plan_publishers(spark, run.folder, how) for metric, how in GRAPE.items()}
-    return made | {"pop": plan_publishers(spark, run.folder, POP)}
+    made = {
+        metric: make_plan(spark, run.folder, PublisherPlanner(how)) for metric, how in GRAPE.items()
+    }
+    return made | {"pop": make_plan(spark, run.folder, PublisherPlanner(POP))}
 
 
 def targets(plan: Plan, script: Script) -> dict[str, str]:
@@ -191,5 +194,5 @@ def test_rows_of_a_plan_have_their_schema(spark: Any, plans: dict[str, Plan]) ->
 
 def test_a_mechanism_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError, match=r"unknown mechanism 'gravity'.*one of grape, pop"):
-        Mechanism("gravity")
-    assert math.isclose(Mechanism().parameters()["margin_percent"], 5.0)  # type: ignore[arg-type]
+        PublisherOptions(mechanism="gravity")
+    assert math.isclose(PublisherOptions().parameters()["margin_percent"], 5.0)  # type: ignore[arg-type]

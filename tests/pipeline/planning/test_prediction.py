@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
+from gravitate.config.planning import PublisherOptions
 from gravitate.errors import InputError
 from gravitate.overlay.tree import neighbours, path
 from gravitate.pipeline.planning.prediction import flows_from
-from gravitate.pipeline.planning.publishers import Mechanism, Overlay, chosen
+from gravitate.pipeline.planning.publishers import Overlay, chosen
 from gravitate.pipeline.planning.recorded import Audience, whole_publishers
-from gravitate.plan.flow import flow
-from gravitate.plan.placement.grape import GrapeParameters
+from gravitate.plan.flow.flow import flow
 
 BROKERS = ("a", "b", "c", "d", "e")
 TREE = Network(
@@ -152,7 +152,7 @@ def test_the_choice_for_many_is_the_best_for_each(
     case: tuple[dict[str, str], list[Event]], metric: str
 ) -> None:
     sources, events = case
-    mechanism = Mechanism("grape", GrapeParameters(metric, 100.0, margin_percent=0.0), 1)  # type: ignore[arg-type]
+    mechanism = PublisherOptions(prioritise=metric, margin=0.0, at_least=1)
     rows = chosen(Audience.of(rows_of(sources, events), BROKERS), OVERLAY, mechanism).to_pylist()
     assert [row["publisher"] for row in rows] == list(sources)
     latency_ms = {frozenset(link.between): link.latency_ms for link in TREE.links}
@@ -200,7 +200,7 @@ def test_too_little_evidence_moves_nobody() -> None:
     events: list[Event] = [("p", 1, counter, {"d": 1}) for counter in range(9)]
     audience = Audience.of(rows_of({"p": "a"}, events), BROKERS)
     targets = {
-        least: chosen(audience, OVERLAY, Mechanism(evidence_min=least)).to_pylist()[0]["target"]
+        least: chosen(audience, OVERLAY, PublisherOptions(at_least=least)).to_pylist()[0]["target"]
         for least in (9, 10)
     }
     assert targets == {9: "d", 10: "a"}

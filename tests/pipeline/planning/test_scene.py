@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
+from gravitate.config.planning import SubscriberOptions
 from gravitate.overlay.tree import neighbours, path
 from gravitate.pipeline.planning import subscribers
 from gravitate.pipeline.planning.listeners import Listeners, Vocabulary
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.scene import Scene, tree_distances
-from gravitate.pipeline.planning.subscribers import Choice, Posed
+from gravitate.pipeline.planning.subscribers import Posed
 from gravitate.plan.assignment.problem.event_space import Density
 from gravitate.plan.assignment.problem.problem import PUBLISHER, candidate_lists
 
@@ -112,7 +113,7 @@ DENSITY = Density.of([0.0, 1.0, 2.0, 3.0], [1.0, 2.0])
 
 def test_interests_are_shares_of_the_events_and_who_got_nothing_is_not_in_it() -> None:
     people = listeners((3, 0, 2, 3), (20.0, 0.0, 20.0, 3.0))
-    posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], Choice())
+    posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], SubscriberOptions())
     assert posed is not None
     assert posed.subscriber.tolist() == [0, 2, 3]
     assert posed.problem.interests[:, :, 0].tolist() == [[0.25, 0.75]] * 3
@@ -142,7 +143,7 @@ def test_with_too_many_subscribers_those_with_the_most_deliveries_are_looked_at(
 ) -> None:
     monkeypatch.setattr(subscribers, "REFINED_MAX", 9)
     people = listeners((3, 0, 2, 3), (20.0, 0.0, 30.0, 40.0))
-    posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], Choice())
+    posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], SubscriberOptions())
     assert posed is not None
     candidates = posed.limits(people.deliveries).candidates
     assert candidates is not None
@@ -151,7 +152,9 @@ def test_with_too_many_subscribers_those_with_the_most_deliveries_are_looked_at(
 
 def test_algorithms_that_ignore_latency_still_leave_alone_who_is_to_stay() -> None:
     people = listeners((3, 0, 0, 0), (3.0, 3.0, 3.0, 3.0))
-    posed = Posed.of(scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], Choice(algorithm="Balance"))
+    posed = Posed.of(
+        scene((0.0, 1.0, 0.0, 0.0)), people, [DENSITY], SubscriberOptions(algorithm="Balance")
+    )
     assert posed is not None
     assert posed.targets()[0].tolist() == [3, 0, 0, 0]
     ((times, sentence),) = posed.broken(posed.home).values()
@@ -166,7 +169,7 @@ def test_whatever_chose_the_places_no_broker_has_too_many_that_could_be_relieved
     algorithm: str,
 ) -> None:
     people = listeners((0,) * 8, (20.0,) * 7 + (3.0,))
-    choice = Choice(algorithm=algorithm, delay_max=9.0, delay_ms_max=90.0)
+    choice = SubscriberOptions(algorithm=algorithm, delay_max=9.0, delay_ms_max=90.0)
     posed = Posed.of(scene((1.0, 0.0, 0.0, 0.0)), people, [DENSITY], choice)
     assert posed is not None
     target, _ = posed.targets()
@@ -177,7 +180,7 @@ def test_whatever_chose_the_places_no_broker_has_too_many_that_could_be_relieved
 
 def test_there_is_no_problem_when_nobody_got_anything() -> None:
     people = listeners((3, 0), (0.0, 0.0))
-    assert Posed.of(scene((1.0, 0.0, 0.0, 0.0)), people, [DENSITY], Choice()) is None
+    assert Posed.of(scene((1.0, 0.0, 0.0, 0.0)), people, [DENSITY], SubscriberOptions()) is None
 
 
 def test_topics_that_are_all_alike_are_no_axis_unless_there_is_none_else() -> None:

@@ -18,23 +18,23 @@ from tests.pipeline.planning.worlds import (
 )
 
 from gravitate.config.plan import Plan
+from gravitate.config.planning import SubscriberOptions
 from gravitate.config.script import Script
 from gravitate.errors import InputError
 from gravitate.model.moves import ReassignSubscriber
 from gravitate.overlay.tree import neighbours, path
-from gravitate.pipeline.planning.making import plan_rows
-from gravitate.pipeline.planning.making_subscribers import plan_subscribers
-from gravitate.pipeline.planning.subscribers import Choice
+from gravitate.pipeline.planning.making import make_plan, plan_rows
+from gravitate.pipeline.planning.making_subscribers import SubscriberPlanner
 from gravitate.pipeline.planning.verification import verify
 from gravitate.pipeline.tables import schemas
 from gravitate.trace import reader
 
-CHOICE = Choice(evidence_min=1)
+CHOICE = SubscriberOptions(at_least=1)
 
 
 @pytest.fixture(scope="module")
 def plan(spark: Any, run: Recorded) -> Plan:
-    return plan_subscribers(spark, run.folder, CHOICE)
+    return make_plan(spark, run.folder, SubscriberPlanner(CHOICE))
 
 
 def targets(plan: Plan, script: Script) -> dict[str, str]:
@@ -185,22 +185,26 @@ def crowded_run(crowded: Script, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def test_a_broker_that_has_too_many_is_relieved_as_far_as_the_bound_says(
     spark: Any, crowded: Script, crowded_run: Path
 ) -> None:
-    choice = Choice(algorithm="Gr*", evidence_min=1, delay_max=9.0, delay_ms_max=500.0)
-    plan = plan_subscribers(spark, crowded_run, choice)
+    choice = SubscriberOptions(algorithm="Gr*", at_least=1, delay_max=9.0, delay_ms_max=500.0)
+    plan = make_plan(spark, crowded_run, SubscriberPlanner(choice))
     there = served(plan, crowded)
     assert max(there.values()) == int(1.8 * there.total() / len(crowded.network.brokers))
     assert not any("does not hold" in note or "neither" in note for note in plan.notes)
 
 
 def test_a_broker_that_nobody_may_leave_is_named(spark: Any, crowded_run: Path) -> None:
-    plan = plan_subscribers(spark, crowded_run, Choice(algorithm="Gr*", evidence_min=1000))
+    plan = make_plan(
+        spark, crowded_run, SubscriberPlanner(SubscriberOptions(algorithm="Gr*", at_least=1000))
+    )
     assert plan.moves == ()
     assert plan.notes[-1] == "The bound on load holds neither before nor after at b1."
 
 
 def test_the_number_of_moves_can_be_limited(spark: Any, run: Recorded, plan: Plan) -> None:
-    few = plan_subscribers(
-        spark, run.folder, Choice(algorithm="Gr*", evidence_min=1, moves_max=2, rounds=0)
+    few = make_plan(
+        spark,
+        run.folder,
+        SubscriberPlanner(SubscriberOptions(algorithm="Gr*", at_least=1, moves_max=2, rounds=0)),
     )
     assert len(few.moves) == 2
     assert all(move.why.reason.startswith("Gr*: ") for move in few.moves)
@@ -210,7 +214,7 @@ def test_the_number_of_moves_can_be_limited(spark: Any, run: Recorded, plan: Pla
 
 
 def test_without_evidence_nobody_moves_and_the_plan_says_so(spark: Any, run: Recorded) -> None:
-    plan = plan_subscribers(spark, run.folder, Choice(evidence_min=1000))
+    plan = make_plan(spark, run.folder, SubscriberPlanner(SubscriberOptions(at_least=1000)))
     assert plan.moves == ()
     assert plan.after | {"reconfiguration_cost": 0.0} == plan.before
     assert plan.notes[0].startswith("Nobody moves: neither what best chose by boxes nor")
@@ -230,4 +234,4 @@ def test_without_evidence_nobody_moves_and_the_plan_says_so(spark: Any, run: Rec
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        Choice(**options)
+        SubscriberOptions(**options)

@@ -11,19 +11,20 @@ from tests.pipeline.planning.worlds import Recorded, record, with_clients_at
 
 from gravitate.config import network as network_file
 from gravitate.config.plan import Plan
+from gravitate.config.planning import PublisherOptions
 from gravitate.config.script import Script
 from gravitate.errors import FileError
 from gravitate.model.moves import MoveOutcome
 from gravitate.pipeline.ingest import ingest
-from gravitate.pipeline.planning.making import plan_publishers
-from gravitate.pipeline.planning.publishers import Mechanism
+from gravitate.pipeline.planning.making import make_plan
+from gravitate.pipeline.planning.making_publishers import PublisherPlanner
 from gravitate.pipeline.planning.verification import compared, verify
 from gravitate.trace.writer import TraceWriter
 
 
 @pytest.fixture(scope="module")
 def plan(spark: Any, run: Recorded) -> Plan:
-    return plan_publishers(spark, run.folder, Mechanism(evidence_min=1))
+    return make_plan(spark, run.folder, PublisherPlanner(PublisherOptions(at_least=1)))
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def figures(spark: Any, workload: Path) -> Any:
     return rounded(json.loads(msgspec.json.encode(found)))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.processor_time(600)
 @pytest.mark.parametrize(
     "kind",
     [

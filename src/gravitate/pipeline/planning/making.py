@@ -1,28 +1,28 @@
-"""The job that makes a plan for publishers: read a run, choose, predict.
+"""The job that makes a plan: read a run, let a planner choose and predict.
 
-    plan = plan_publishers(spark, Path("traces"), Mechanism())
+    plan = make_plan(spark, Path("traces"), PublisherPlanner(PublisherOptions()))
 
-Read, transform, write: the tables of the run's store in, a `config.plan.Plan` out. The driver sees
-the moves, and figures of the size of the network.
+Read, transform, write: the tables of the run's store in, a `config.plan.Plan` out. Owns what all
+plans from a run have in common; what is chosen is the planner's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from pyspark.sql import functions as F
 
 from gravitate.config import network as network_file
 from gravitate.config.network import Network
-from gravitate.config.plan import Plan, plan_of
+from gravitate.config.plan import Metrics, Plan, plan_of
+from gravitate.model.moves import Move
 from gravitate.pipeline.evaluate.measured import evaluate_run
 from gravitate.pipeline.evaluate.metrics import Evaluation, Terms
-from gravitate.pipeline.planning.prediction import Frame, predicted
-from gravitate.pipeline.planning.publishers import Mechanism, Overlay, choices, moves_of
-from gravitate.pipeline.planning.recorded import recorded
+from gravitate.pipeline.planning.prediction import Frame
+from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.report.write import complete_store
 from gravitate.pipeline.store.store import Store
 
@@ -30,52 +30,50 @@ Tell = Callable[[str], None]
 PlanRow = tuple[str, int, str, str, str, float, float, str]
 
 
-def plan_publishers(
+class Draft(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a planner found."""
+
+    moves: Sequence[Move]
+    before: Metrics
+    after: Metrics
+    parameters: dict[str, str | float]
+    """What it went by."""
+    yardstick: Metrics = {}
+    notes: tuple[str, ...] = ()
+
+
+class Planner(Protocol):
+    """Chooses for one kind of client where it should be."""
+
+    kind: str
+
+    def draft(self, spark: Any, store: Store, run: Run, tell: Tell) -> Draft:
+        """Moves for a run whose tables are complete, and what they are predicted to change."""
+
+
+def make_plan(
     spark: Any,
     run: Path,
-    mechanism: Mechanism,
+    planner: Planner,
     terms: Terms | None = None,
     tell: Tell = lambda sentence: None,
 ) -> Plan:
-    """Where the publishers of a run should be, as a plan; traces are taken in where needed."""
+    """Where clients of a run should be, as a plan; traces are taken in where needed."""
+    name = run.name or str(run)
     store = complete_store(spark, run, tell)
-    return plan_from_store(spark, store, run.name or str(run), mechanism, terms, tell)
-
-
-def plan_from_store(
-    spark: Any,
-    store: Store,
-    name: str,
-    mechanism: Mechanism,
-    terms: Terms | None = None,
-    tell: Tell = lambda sentence: None,
-) -> Plan:
-    """The same from tables that are complete."""
-    run = Run.read(spark, store, name, terms, tell)
-    rows = recorded(store.traces(spark, "publications"), store.derived(spark, "publisher_profiles"))
-    tell("choosing a broker for every publisher")
-    better = choices(rows, run.overlay, mechanism).where("target <> source").collect()
-    moves = moves_of(better, run.overlay, mechanism)
-    tell(f"predicting what {len(moves)} moves change")
-    before, after = predicted(
-        rows,
-        spark.createDataFrame(
-            [(move.publisher, move.target) for move in moves], "publisher string, target string"
-        ),
-        run.network,
-        run.overlay,
-        run.frame,
-        cost=sum(move.why.cost for move in moves),
-    )
+    found = Run.read(spark, store, name, terms, tell)
+    draft = planner.draft(spark, store, found, tell)
     return plan_of(
-        kind="publishers",
+        kind=planner.kind,
         run=name,
-        network=run.network,
-        parameters=mechanism.parameters() | run.parameters(),
-        moves=moves,
-        recorded=run.measured.metrics(),
-        before=before.metrics(),
-        after=after.metrics(),
+        network=found.network,
+        parameters=draft.parameters | found.parameters(),
+        moves=draft.moves,
+        recorded=found.measured.metrics(),
+        before=draft.before,
+        after=draft.after,
+        yardstick=draft.yardstick,
+        notes=draft.notes,
     )
 
 

@@ -1,25 +1,21 @@
-"""The job that makes a plan for subscribers: read a run, pose its problem, choose, predict.
+"""The planner for subscribers: the problem of a run posed and solved, and what that changes.
 
-    plan = plan_subscribers(spark, Path("traces"), Choice())
-
-Read, transform, write: the tables of the run's store in, a `config.plan.Plan` out. The driver sees
-subscribers (their brokers, and their interests as boxes), topics, bounds of interests, and figures
-of the size of the network; never events.
+The driver sees subscribers (their brokers, and their interests as boxes), topics, bounds of
+interests, and figures of the size of the network; never events.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 from pyspark.sql import functions as F
 
-from gravitate.config.plan import Plan, plan_of
+from gravitate.config.plan import Metrics
+from gravitate.config.planning import SubscriberOptions
 from gravitate.model.moves import ReassignSubscriber
 from gravitate.pipeline.evaluate.measured import subscription_changes
-from gravitate.pipeline.evaluate.metrics import Terms
 from gravitate.pipeline.planning import listeners as told
 from gravitate.pipeline.planning.audiences import (
     RecordedEvents,
@@ -30,19 +26,16 @@ from gravitate.pipeline.planning.audiences import (
 )
 from gravitate.pipeline.planning.densities import densities
 from gravitate.pipeline.planning.listeners import Listeners
-from gravitate.pipeline.planning.making import Run, Tell
+from gravitate.pipeline.planning.making import Draft, Run, Tell
 from gravitate.pipeline.planning.prediction import STATES, evaluated
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places
 from gravitate.pipeline.planning.scene import Scene
-from gravitate.pipeline.planning.subscribers import Choice, Posed, moves_of
-from gravitate.pipeline.report.write import complete_store
+from gravitate.pipeline.planning.subscribers import Posed, moves_of
 from gravitate.pipeline.store.store import Store
 from gravitate.plan.assignment.problem.event_space import Density, Floats, marks_of
 from gravitate.plan.assignment.problem.problem import Ints
 from gravitate.plan.assignment.search.gains import Gains, worthwhile
-
-Metrics = dict[str, float | None]
 
 DELAYS: Final = ("delay_ms_mean", "delay_ms_p50", "delay_ms_p95", "delay_ms_p99", "delay_ms_max")
 NOBODY: Final = "Nobody moves: "
@@ -50,60 +43,41 @@ NAMED_MAX: Final = 10
 """So many brokers are named at most where a bound does not hold."""
 
 
-def plan_subscribers(
-    spark: Any,
-    run: Path,
-    choice: Choice,
-    terms: Terms | None = None,
-    tell: Tell = lambda sentence: None,
-) -> Plan:
-    """Where the subscribers of a run should be, as a plan; traces are taken in where needed."""
-    store = complete_store(spark, run, tell)
-    return plan_from_store(spark, store, run.name or str(run), choice, terms, tell)
+class SubscriberPlanner(msgspec.Struct, frozen=True):
+    choice: SubscriberOptions
+    kind = "subscribers"
 
-
-def plan_from_store(
-    spark: Any,
-    store: Store,
-    name: str,
-    choice: Choice,
-    terms: Terms | None = None,
-    tell: Tell = lambda sentence: None,
-) -> Plan:
-    """The same from tables that are complete."""
-    run = Run.read(spark, store, name, terms, tell)
-    network, overlay = run.network, run.overlay
-    publications = store.traces(spark, "publications")
-    deliveries = store.traces(spark, "deliveries")
-    tell("reading who wants what")
-    changes = subscription_changes(spark, store)
-    interests = _interests(publications, changes, deliveries, overlay, choice)
-    by_size = any(link.bandwidth_bytes_per_s for link in network.links)
-    numbers = numbered(spark, interests.listeners.names)
-    rows = audiences(publications, deliveries, numbers, by_size).persist()
-    try:
-        events = RecordedEvents(rows, overlay)
-        tell("choosing a broker for every subscriber; the first time kernels are compiled")
-        scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
-        chosen = _chosen(scene, interests, choice, events)
-        tell(f"predicting what {len(chosen.moves)} moves change")
-        before, after = _predicted(run, scene, interests.listeners, chosen, events)
-    finally:
-        rows.unpersist()
-    return plan_of(
-        kind="subscribers",
-        run=name,
-        network=network,
-        parameters=choice.parameters()
-        | {"axes": ", ".join(interests.axes), "root": overlay.brokers[scene.root]}
-        | run.parameters(),
-        moves=chosen.moves,
-        recorded=run.measured.metrics(),
-        before=before,
-        after=after,
-        yardstick=chosen.yardstick,
-        notes=chosen.notes,
-    )
+    def draft(self, spark: Any, store: Store, run: Run, tell: Tell) -> Draft:
+        network, overlay, choice = run.network, run.overlay, self.choice
+        publications = store.traces(spark, "publications")
+        deliveries = store.traces(spark, "deliveries")
+        tell("reading who wants what")
+        changes = subscription_changes(spark, store)
+        interests = _interests(publications, changes, deliveries, overlay, choice)
+        by_size = any(link.bandwidth_bytes_per_s for link in network.links)
+        numbers = numbered(spark, interests.listeners.names)
+        rows = audiences(publications, deliveries, numbers, by_size).persist()
+        try:
+            events = RecordedEvents(rows, overlay)
+            tell("choosing a broker for every subscriber; the first time kernels are compiled")
+            scene = Scene.of(network, overlay, _published(publications, overlay), choice.complexity)
+            chosen = _chosen(scene, interests, choice, events)
+            tell(f"predicting what {len(chosen.moves)} moves change")
+            before, after = _predicted(run, scene, interests.listeners, chosen, events)
+        finally:
+            rows.unpersist()
+        about: dict[str, str | float] = {
+            "axes": ", ".join(interests.axes),
+            "root": overlay.brokers[scene.root],
+        }
+        return Draft(
+            moves=chosen.moves,
+            before=before,
+            after=after,
+            parameters=choice.parameters() | about,
+            yardstick=chosen.yardstick,
+            notes=chosen.notes,
+        )
 
 
 class Interests(msgspec.Struct, frozen=True, eq=False):
@@ -115,7 +89,7 @@ class Interests(msgspec.Struct, frozen=True, eq=False):
 
 
 def _interests(
-    publications: Any, changes: Any, deliveries: Any, overlay: Overlay, choice: Choice
+    publications: Any, changes: Any, deliveries: Any, overlay: Overlay, choice: SubscriberOptions
 ) -> Interests:
     """Interests on the topic and on the attributes that filters constrain most, `choice.axes` in
     all; an attribute that no event has as a number tells nothing and is passed over."""
@@ -159,7 +133,9 @@ class Chosen(msgspec.Struct, frozen=True, eq=False):
     notes: tuple[str, ...]
 
 
-def _chosen(scene: Scene, interests: Interests, choice: Choice, events: RecordedEvents) -> Chosen:
+def _chosen(
+    scene: Scene, interests: Interests, choice: SubscriberOptions, events: RecordedEvents
+) -> Chosen:
     listeners = interests.listeners
     posed = Posed.of(scene, listeners, interests.densities, choice)
     if posed is None:

@@ -1,7 +1,7 @@
 """Where every publisher of a run should be: the choice of GRAPE or POP, for all at once.
 
-    rows = choices(recorded(publications, profiles), overlay, Mechanism())
-    moves = moves_of(rows.where("target <> source").collect(), overlay, Mechanism())
+    rows = choices(recorded(publications, profiles), overlay, PublisherOptions())
+    moves = moves_of(rows.where("target <> source").collect(), overlay, PublisherOptions())
 
 A task has some thousand publishers and chooses for all of them in one call of `plan.placement`,
 with the bit vectors of the whole run as the trace session. What reaches the driver are moves.
@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from gravitate.config.network import Network
+from gravitate.config.planning import PublisherOptions
 from gravitate.config.script import ServiceTimes
-from gravitate.errors import InputError
 from gravitate.model.moves import Rationale, RelocatePublisher, moving_cost
 from gravitate.overlay.tree import Neighbours, neighbours, path
 from gravitate.pipeline.evaluate.metrics import tree_of
@@ -37,49 +37,11 @@ from gravitate.plan.placement.placement import (
     profiles_of,
 )
 
-MECHANISMS: Final = ("grape", "pop")
-EVIDENCE_MIN: Final = 10
-"""A publisher with fewer recorded publications is left where it is."""
-
 CHOICES: Final = (
     "publisher string, source string, target string, published double, deliveries double, "
     "delay_s_before double, delay_s_after double, messages_before double, messages_after double"
 )
 """Counts are of recorded events. Messages are what all brokers take in for this publisher."""
-
-
-class Mechanism(msgspec.Struct, frozen=True):
-    """How a broker is chosen."""
-
-    name: str = "grape"
-    grape: GrapeParameters = GrapeParameters("load", 100.0)
-    """Of POP only the prioritised metric is used: what gains are told in."""
-    evidence_min: int = EVIDENCE_MIN
-
-    def __post_init__(self) -> None:
-        if self.name not in MECHANISMS:
-            raise InputError(
-                f"unknown mechanism '{self.name}' for publishers: write one of "
-                f"{', '.join(MECHANISMS)}"
-            )
-
-    @property
-    def prioritised(self) -> Metric:
-        return self.grape.prioritised
-
-    def parameters(self) -> dict[str, str | float]:
-        """What a plan tells about it."""
-        told: dict[str, str | float] = {
-            "mechanism": self.name,
-            "publications_min": float(self.evidence_min),
-        }
-        if self.name == "grape":
-            told |= {
-                "prioritise": self.prioritised,
-                "weight_percent": self.grape.weight_percent,
-                "margin_percent": self.grape.margin_percent,
-            }
-        return told
 
 
 class Overlay(msgspec.Struct, frozen=True, eq=False):
@@ -118,22 +80,22 @@ class Overlay(msgspec.Struct, frozen=True, eq=False):
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def choices(rows: Any, overlay: Overlay, mechanism: Mechanism) -> Any:
+def choices(rows: Any, overlay: Overlay, choice: PublisherOptions) -> Any:
     """`CHOICES` from `recorded` rows: every publisher, where it is and where it should be."""
     return by_publisher(rows).mapInArrow(
-        functools.partial(_task, overlay, mechanism),
+        functools.partial(_task, overlay, choice),
         CHOICES,
     )
 
 
 def _task(
-    overlay: Overlay, mechanism: Mechanism, batches: Iterator[pa.RecordBatch]
+    overlay: Overlay, choice: PublisherOptions, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for rows in whole_publishers(batches):
-        yield from chosen(Audience.of(rows, overlay.brokers), overlay, mechanism).to_batches()
+        yield from chosen(Audience.of(rows, overlay.brokers), overlay, choice).to_batches()
 
 
-def chosen(audience: Audience, overlay: Overlay, mechanism: Mechanism) -> pa.Table:
+def chosen(audience: Audience, overlay: Overlay, choice: PublisherOptions) -> pa.Table:
     """The choice for some publishers."""
     network = placement.network_of(overlay.tree)
     profiles = profiles_of(
@@ -144,11 +106,11 @@ def chosen(audience: Audience, overlay: Overlay, mechanism: Mechanism) -> pa.Tab
         audience.bits,
         audience.deliveries,
     )
-    if mechanism.name == "pop":
-        placed = _closest(network, profiles, mechanism.grape)
+    if choice.mechanism == "pop":
+        placed = _closest(network, profiles, choice.grape)
     else:
-        placed = best_brokers(network, profiles, mechanism.grape)
-    known = audience.published >= mechanism.evidence_min
+        placed = best_brokers(network, profiles, choice.grape)
+    known = audience.published >= choice.at_least
     target = np.where(known, placed.target, audience.source)
     # Figures are told for the target: where a publisher stays, those of its own broker.
     moves = (target != audience.source).astype(np.int64)
@@ -190,24 +152,24 @@ def _closest(
 
 
 def moves_of(
-    rows: Iterable[Any], overlay: Overlay, mechanism: Mechanism
+    rows: Iterable[Any], overlay: Overlay, choice: PublisherOptions
 ) -> list[RelocatePublisher]:
     """Moves from rows of `CHOICES`, those that bring most first; ids are left to the plan."""
     near = overlay.neighbours()
     found = [
-        (_saved(row, mechanism.prioritised), move_of(row, near, mechanism))
+        (_saved(row, choice.grape.prioritised), move_of(row, near, choice))
         for row in rows
         if row["target"] != row["source"]
     ]
     return [move for _, move in sorted(found, key=lambda it: (-it[0], it[1].publisher))]
 
 
-def move_of(row: Any, near: Neighbours, mechanism: Mechanism) -> RelocatePublisher:
+def move_of(row: Any, near: Neighbours, choice: PublisherOptions) -> RelocatePublisher:
     """One choice as a move. `gain` is by how much the prioritised metric falls (seconds of mean
     delay, or messages), `cost` the links along which the move has to be agreed."""
     way = path(near, row["source"], row["target"])
     assert way is not None, "a tree has a way between any two"
-    before, after = _figures_of(row, mechanism.prioritised)
+    before, after = _figures_of(row, choice.grape.prioritised)
     figures = {
         "publications": row["published"],
         "deliveries": row["deliveries"],
@@ -217,7 +179,7 @@ def move_of(row: Any, near: Neighbours, mechanism: Mechanism) -> RelocatePublish
         "messages_after": row["messages_after"],
     }
     why = Rationale(
-        reason=_reason(row, mechanism, figures),
+        reason=_reason(row, choice, figures),
         gain=before - after,
         cost=moving_cost(way),
         figures=figures,
@@ -236,11 +198,11 @@ def _saved(row: Any, metric: Metric) -> float:
     return float((before - after) * weight)
 
 
-def _reason(row: Any, mechanism: Mechanism, figures: Mapping[str, float]) -> str:
-    if mechanism.name == "pop":
+def _reason(row: Any, choice: PublisherOptions, figures: Mapping[str, float]) -> str:
+    if choice.mechanism == "pop":
         rule = f"POP: more than half of the audience is at or behind {row['target']}"
     else:
-        grape = mechanism.grape
+        grape = choice.grape
         rule = f"GRAPE ({grape.prioritised} {grape.weight_percent:g} %): {row['target']} is best"
     return (
         f"{rule}; over {figures['publications']:,.0f} publications brokers take in "

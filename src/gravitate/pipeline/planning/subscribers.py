@@ -16,13 +16,12 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gravitate.errors import InputError
+from gravitate.config.planning import SubscriberOptions
 from gravitate.model.moves import Rationale, ReassignSubscriber, moving_cost
 from gravitate.overlay.tree import path
 from gravitate.pipeline.planning.listeners import Listeners
-from gravitate.pipeline.planning.publishers import EVIDENCE_MIN
 from gravitate.pipeline.planning.scene import Scene
-from gravitate.plan.assignment.algorithms import ALGORITHMS, solve_with_yardstick
+from gravitate.plan.assignment.algorithms import solve_with_yardstick
 from gravitate.plan.assignment.bounds.bounds import lower_bound
 from gravitate.plan.assignment.greedy.greedy import with_grown_filters
 from gravitate.plan.assignment.problem.event_space import Density
@@ -36,74 +35,14 @@ from gravitate.plan.assignment.problem.problem import (
     candidate_table,
 )
 from gravitate.plan.assignment.problem.solution import Solution, violations
-from gravitate.plan.assignment.search.gains import ROUNDS_MAX, Candidates, Gains, Limits
+from gravitate.plan.assignment.search.gains import Candidates, Gains, Limits
 from gravitate.plan.assignment.search.searching import relieved, within_latencies
 
-ALGORITHM: Final = "best"
-"""The best that there is."""
-AXES: Final = 2
 BY_EVENTS: Final = "recorded events"
 """What chose a broker when the algorithm did not."""
 REFINED_MAX: Final = 500_000
 """So many pairs of a subscriber and a broker are looked at in a round on the recorded events;
 where there are more, subscribers with the most deliveries come first."""
-
-
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """How brokers are chosen; bounds are those of paper 4, section 6, set 1."""
-
-    algorithm: str = ALGORITHM
-    delay_max: float = 0.3
-    """How much longer than the shortest way a subscriber's may be, as a share of it."""
-    delay_ms_max: float = 0.0
-    """So much longer is accepted whatever share that is."""
-    beta: float = 1.5
-    beta_max: float = 1.8
-    complexity: int = 3
-    axes: int = AXES
-    seed: int = 0
-    moves_max: int | None = None
-    rounds: int = ROUNDS_MAX
-    """Of improving on the recorded events what the algorithm chose."""
-    evidence_min: int = EVIDENCE_MIN
-    """A subscriber with fewer recorded deliveries is left where it is."""
-
-    def __post_init__(self) -> None:
-        if self.algorithm not in ALGORITHMS:
-            raise InputError(
-                f"algorithm {self.algorithm!r} is not known: write one of {', '.join(ALGORITHMS)}"
-            )
-        for name in ("axes", "complexity", "evidence_min", "moves_max", "rounds", "seed"):
-            least = 0 if name in ("rounds", "seed") else 1
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} = {value} is not accepted: write {least} or more")
-        for name in ("delay_max", "delay_ms_max"):
-            value = getattr(self, name)
-            if not 0 <= value < np.inf:
-                raise InputError(f"{name} = {value:g} is not accepted: write a number from 0")
-        if not 0 < self.beta <= self.beta_max < np.inf:
-            raise InputError(
-                f"beta = {self.beta:g} and beta_max = {self.beta_max:g} are not accepted: "
-                "write 0 < beta <= beta_max, both finite"
-            )
-
-    def parameters(self) -> dict[str, str | float]:
-        """What a plan tells about it."""
-        told: dict[str, str | float] = {
-            "algorithm": self.algorithm,
-            "delay_max": self.delay_max,
-            "delay_ms_max": self.delay_ms_max,
-            "beta": self.beta,
-            "beta_max": self.beta_max,
-            "complexity": float(self.complexity),
-            "seed": float(self.seed),
-            "rounds": float(self.rounds),
-            "deliveries_min": float(self.evidence_min),
-        }
-        if self.moves_max is not None:
-            told["moves_max"] = float(self.moves_max)
-        return told
 
 
 class Posed(msgspec.Struct, frozen=True, eq=False):
@@ -115,11 +54,15 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
     """For each of the problem's subscribers its number among all."""
     home: Ints
     """Where all are now."""
-    choice: Choice
+    choice: SubscriberOptions
 
     @classmethod
     def of(
-        cls, scene: Scene, listeners: Listeners, densities: Sequence[Density], choice: Choice
+        cls,
+        scene: Scene,
+        listeners: Listeners,
+        densities: Sequence[Density],
+        choice: SubscriberOptions,
     ) -> Posed | None:
         """None when nobody got anything. Who got too little to tell stays where it is; who got
         nothing at all stays too, and is not counted."""
@@ -138,7 +81,7 @@ class Posed(msgspec.Struct, frozen=True, eq=False):
             axis=1,
         )
         home = listeners.home[concerned]
-        knows = listeners.deliveries[concerned] >= choice.evidence_min
+        knows = listeners.deliveries[concerned] >= choice.at_least
         # With fewer subscribers than brokers a broker must still be allowed one.
         least = len(scene.overlay.brokers) / len(concerned)
         problem = problem_at(
