@@ -140,10 +140,10 @@ def test_a_table_has_the_advertisements_of_each_life_of_a_publisher(
             assert ended == ([(publisher, incarnation)] if is_last else [])
             ended.clear()
         else:
-            table.enter(AdvertisementEntry(id, publisher, incarnation, EVERYTHING, None))
+            table.enter(AdvertisementEntry(id, (publisher, incarnation), EVERYTHING, None))
         lives: dict[tuple[str, int], list[AdvertisementEntry]] = {}
         for entry in table.advertisements.values():
-            lives.setdefault((entry.publisher, entry.incarnation), []).append(entry)
+            lives.setdefault(entry.life, []).append(entry)
         assert {life: [*own.values()] for life, own in table.by_publisher.items()} == lives
 
 

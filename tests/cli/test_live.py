@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gravitate.config import network
@@ -100,6 +101,43 @@ def test_an_event_crosses_a_network_that_is_up(
     (delivery,) = reader.read(traces, "deliveries").to_pylist()
     assert delivery["hops"] == 2
     assert delivery["delay_s"] >= 0
+
+
+def test_brokers_are_asked_for_their_neighbours(network_file: Path, tmp_path: Path) -> None:
+    """One is not there; then all are; then one was started with another file."""
+    made, other = network.load(network_file), tmp_path / "other.toml"
+    links = (made.links[0], msgspec.structs.replace(made.links[1], between=("b01", "b03")))
+    network.save(msgspec.structs.replace(made, links=links), other)
+
+    def told(*options: str) -> subprocess.CompletedProcess[str]:
+        return gravitate("network", "show", "--live", network_file, *options)
+
+    with (
+        running("broker", network_file, "b01", until="is up"),
+        running("broker", network_file, "b02", until="is up"),
+    ):
+        shown, answer = told(), told("--json")
+        assert (shown.returncode, answer.returncode) == (1, 1)
+        assert "does not answer" in " ".join(shown.stdout.split())
+        found = json.loads(answer.stdout)
+        assert found["brokers"] == {
+            "b01": {"version": 0, "neighbours": ["b02"]},
+            "b02": {"version": 0, "neighbours": ["b01", "b03"]},
+        }
+        assert list(found["no_answer"]) == ["b03"]
+        assert (found["is_tree"], found["differences"]) == (False, [])
+        with running("broker", network_file, "b03", until="is up"):
+            answer = told("--json")
+            found = json.loads(answer.stdout)
+            assert (answer.returncode, found["is_tree"], found["no_answer"]) == (0, True, {})
+            assert told().returncode == 0
+        with running("broker", other, "b03", until="is up"):
+            shown, answer = told(), told("--json")
+            assert (shown.returncode, answer.returncode) == (1, 1)
+            assert "does not name it: b03" in " ".join(shown.stdout.split())
+            found = json.loads(answer.stdout)
+            assert found["differences"] == [["b02", "b03"], ["b03", "b01"]]
+            assert not found["is_tree"]
 
 
 def test_lines_of_standard_input_become_events(network_file: Path) -> None:

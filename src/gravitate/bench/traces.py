@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from gravitate.config import network
 from gravitate.config.build import shaped
-from gravitate.overlay import tree
 from gravitate.trace import schemas
 from gravitate.trace.columns import ROWS_PER_GROUP
 from gravitate.trace.files import RollingFile
@@ -56,8 +55,7 @@ class Scene:
         self.traffic = traffic
         self.network = shaped("balanced-tree", traffic.brokers, fanout=2, link_ms=20.0)
         self.names = [broker.id for broker in self.network.brokers]
-        links = [link.between for link in self.network.links]
-        near = tree.neighbours(self.names, links)
+        near = self.network.topology().near()
         number = {name: i for i, name in enumerate(self.names)}
         self.neighbours = [[number[other] for other in near[name]] for name in self.names]
         random = np.random.default_rng([traffic.seed, 0])

@@ -56,6 +56,7 @@ from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
+from gravitate.overlay.strategies import Forwarding, Routing
 from gravitate.overlay.topology import Topology
 
 
@@ -67,6 +68,7 @@ class LinkEvents(NamedTuple):
     keep: Callable[[str, Publications], Publications]
     received: Callable[[str, Message], None]
     taken: Callable[[str, Message], None]
+    synchronised: Callable[[str], None]
 
 
 class Parts:
@@ -80,8 +82,8 @@ class Parts:
         options: BrokerOptions,
         mechanisms: Sequence[Mechanism],
         observers: Sequence[Observer],
-        routing: str,
-        forwarding: str,
+        routing: Routing,
+        forwarding: Forwarding,
         others: Collection[str] | None,
         tree: Topology | None,
         link_events: LinkEvents,
@@ -90,7 +92,7 @@ class Parts:
         known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
         self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
-        self.lives = Lives(options, lambda *life: self.router.is_advertised(*life))
+        self.lives = Lives(options, lambda life: self.router.is_advertised(life))
         self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
         self._build_ways(incarnation, links, routing, forwarding, others, link_events)
         self._build_sessions()
@@ -101,8 +103,8 @@ class Parts:
         self,
         incarnation: int,
         links: Mapping[str, bool],
-        routing: str,
-        forwarding: str,
+        routing: Routing,
+        forwarding: Forwarding,
         others: Collection[str] | None,
         events: LinkEvents,
     ) -> None:
@@ -132,9 +134,12 @@ class Parts:
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),
                 destination_of=self.destinations.anchor,
-                departed=lambda advertisement: self.publishers.departed(advertisement),
+                departed=lambda life, key: self.publishers.departed(life, key),
                 moved=lambda *moved: self.subscribers.guests.publisher_moved(*moved),
                 ended=lambda life: self.lives.ended(life, context.now),
+                advertised=lambda life, key: self.tethers.heard(life, key),
+                withdrawn=lambda: self.tethers.advertisements_ended(),
+                synchronised=events.synchronised,
             ),
         )
         self.dispatch = Dispatch(context, self.router, self.destinations, self.links)

@@ -55,6 +55,7 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.upkeep import Upkeep
+from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Neighbourhood, Topology
 
 
@@ -73,8 +74,8 @@ class Broker:
         options: BrokerOptions = DEFAULTS,
         mechanisms: Sequence[Mechanism] = (),
         observers: Sequence[Observer] = (),
-        routing: str = "content",
-        forwarding: str = "S0",
+        routing: Routing = CONTENT,
+        forwarding: Forwarding = S0,
         others: Collection[str] | None = None,
         tree: Topology | None = None,
         detached: Failed | None = None,
@@ -103,6 +104,7 @@ class Broker:
                 keep=lambda peer, message: self._upkeep.keep(peer, message),
                 received=lambda peer, message: self._upkeep.on_received(peer, message),
                 taken=lambda peer, message: self._upkeep.on_taken(peer, message),
+                synchronised=lambda peer: self._incoming.on_synchronised(peer),
             ),
         )
         self._incoming = Incoming(parts)

@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 from gravitate.broker.assembly import Parts
 from gravitate.broker.messages.frames import (
-    Advertise,
     Congested,
     Drained,
     EndMove,
@@ -21,12 +20,8 @@ from gravitate.broker.messages.frames import (
     MoveAnswer,
     PrepareMove,
     Publications,
-    Settled,
-    Subscribe,
-    SyncEnd,
+    RoutingMessage,
     ToTether,
-    Unadvertise,
-    Unsubscribe,
 )
 from gravitate.broker.messages.guests import (
     Deliveries,
@@ -57,9 +52,7 @@ class Incoming:
             **_all((Deliveries, *get_args(FromOrigin), *get_args(ToOrigin)), subscribers.handle),
         }
         self._along_tree: dict[type, Handler] = {
-            Subscribe: self._subscribe,
-            **_all((Unsubscribe, Settled), parts.router.handle),
-            **_all((Advertise, Unadvertise, SyncEnd), self._advertised),
+            **_all(get_args(RoutingMessage), parts.router.on_message),
             Congested: parts.congestion.on_congested,
             Drained: parts.congestion.on_drained,
             MechanismMessage: parts.posts.handle,
@@ -90,22 +83,11 @@ class Incoming:
                 parts.lives.heard(batch.stream, parts.context.now)
             parts.dispatch.route(batch, peer)
 
-    def _subscribe(self, peer: str, message: Subscribe) -> None:
-        if not self._parts.links.is_neighbour(message.anchor):
-            raise PeerError("unknown-anchor", f"subscription anchored at {message.anchor!r}")
-        self._parts.router.handle(peer, message)
-
-    def _advertised(self, peer: str, message: Advertise | Unadvertise | SyncEnd) -> None:
-        """What tethers wait for, too."""
-        self._parts.router.handle(peer, message)
-        if isinstance(message, Advertise):
-            self._parts.tethers.heard(message)
-        else:
-            self._parts.tethers.advertisements_ended()
-        if isinstance(message, SyncEnd):
-            self._unheard.discard(peer)
-            if not self._unheard:
-                self.forget_recent()
+    def on_synchronised(self, peer: str) -> None:
+        """A neighbour has said what it knows."""
+        self._unheard.discard(peer)
+        if not self._unheard:
+            self.forget_recent()
 
     def has_heard_all(self) -> bool:
         """Whether every neighbour has said what it knows, since the start."""

@@ -28,7 +28,7 @@ def size_bytes(life: Life) -> int:
 class Lives:
     """`is_advertised` tells whether a life has something advertised, wherever it is."""
 
-    def __init__(self, options: BrokerOptions, is_advertised: Callable[[str, int], bool]) -> None:
+    def __init__(self, options: BrokerOptions, is_advertised: Callable[[Life], bool]) -> None:
         self._grace_s = options.link_grace_s or float("inf")
         self._bytes_max = options.session_seen_bytes_max
         self._is_advertised = is_advertised
@@ -47,11 +47,11 @@ class Lives:
 
     def heard(self, life: Life, now: float) -> None:
         """An event of it comes although its advertisement may have ended before this broker was."""
-        if not self._is_advertised(*life):
+        if not self._is_advertised(life):
             self.ended(life, now)
 
     def may_come(self, life: Life) -> bool:
-        return self._is_advertised(*life) or life in self._ended_at
+        return self._is_advertised(life) or life in self._ended_at
 
     def _forget(self, now: float) -> None:
         while self._ended_at:

@@ -62,7 +62,6 @@ class Upkeep:
                 parts.deposits.reset(peer)
             case LinkChange.GIVEN_UP:
                 parts.router.forget(peer)
-                parts.tethers.advertisements_ended()
                 parts.deposits.forget(peer)
             case LinkChange.ABSENT:
                 parts.router.absent(peer)
@@ -74,12 +73,11 @@ class Upkeep:
             parts.engine.on_link_lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
-        """Publications that outlive the reset of the link to `peer`: what is no longer advertised,
-        or was by that side, goes everywhere, for the neighbour will not be told who wanted it. What
-        was handed over to be published there is published elsewhere."""
+        """Publications that outlive the reset of the link to `peer`. What was handed over to be
+        published there is published elsewhere."""
         return Publications(
             [
-                batch if self._parts.router.announced(batch, peer) else batch.flooding()
+                self._parts.router.outlives_reset(batch, peer)
                 for batch in message.batches
                 if batch.tether is None
             ]

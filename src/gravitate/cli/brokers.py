@@ -130,6 +130,8 @@ def _begin_anew() -> NoReturn:
 
 def status(path: NetworkFile, json: output.AsJson = False) -> None:
     """Ask every broker with an http port how it is. Exit status 1 when one does not answer."""
+    from gravitate.overlay.topology import Topology
+
     network = load(path)
     answers = ask_all(network)
     silent = {broker.id for broker in network.brokers if not broker.address.http}
@@ -147,6 +149,9 @@ def status(path: NetworkFile, json: output.AsJson = False) -> None:
             [_status_row(broker, answer, broker in silent) for broker, answer in answers.items()],
             title=f"network '{network.name}'",
         )
+        told = {broker: answer.topology for broker, answer in answers.items() if answer}
+        for one, other in Topology.of(told).differences:
+            output.say(f"{one} names {other} as its neighbour, {other} does not name {one}")
     raise typer.Exit(0 if all(answers[broker] for broker in answers.keys() - silent) else 1)
 
 

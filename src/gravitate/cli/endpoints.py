@@ -15,6 +15,7 @@ from gravitate.errors import EnvironmentLack, GravitateError, InputError
 if TYPE_CHECKING:
     from gravitate.config.network import BrokerSpec, Network
     from gravitate.model.moves import Move
+    from gravitate.overlay.topology import Neighbourhood
     from gravitate.serve.node.moves import MoveList, MoveRecord
 
 ANSWER_S_MAX: Final = 5.0
@@ -185,6 +186,25 @@ def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], li
         for client in told.clients
     }
     return found, [spec.id for spec in network.brokers if answers.get(spec.id) is None]
+
+
+def neighbourhoods(network: Network) -> tuple[dict[str, Neighbourhood], dict[str, str]]:
+    """What each broker says of its neighbours, and why others say nothing."""
+    from gravitate.overlay.topology import Neighbourhood
+
+    def one(spec: BrokerSpec) -> Neighbourhood | str:
+        try:
+            told: Neighbourhood | None = ask(spec, "/topology", Neighbourhood)
+        except GravitateError as problem:
+            return str(problem)
+        return told or f"broker '{spec.id}' knows no topology: is it of this version?"
+
+    with ThreadPoolExecutor(max_workers=min(32, len(network.brokers))) as pool:
+        answers = list(zip(network.brokers, pool.map(one, network.brokers), strict=True))
+    return (
+        {spec.id: told for spec, told in answers if isinstance(told, Neighbourhood)},
+        {spec.id: told for spec, told in answers if isinstance(told, str)},
+    )
 
 
 def _of_all(

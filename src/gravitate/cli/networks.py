@@ -98,21 +98,69 @@ def check(path: NetworkFile, json: output.AsJson = False) -> None:
 
 
 @app.command()
-def show(path: NetworkFile, json: output.AsJson = False) -> None:
-    """Draw a network's primary tree, with addresses and latencies."""
+def show(
+    path: NetworkFile,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Ask the brokers for their neighbours instead. Exit status 1 when one does not "
+            "answer, two differ, or it is no tree.",
+        ),
+    ] = False,
+    json: output.AsJson = False,
+) -> None:
+    """Draw a network's primary tree, with addresses and latencies, as the file has it.
+
+    With --live, show what the brokers say of it, each for its own neighbours."""
     made = load(path)
-    if json:
+    if live:
+        _show_live(made, json)
+    elif json:
         output.show_json(made)
     else:
         output.show(drawn(made))
 
 
-def _facts(network: Network) -> dict[str, object]:
-    from gravitate.overlay.tree import diameter_hops, neighbours
+def _show_live(network: Network, as_json: bool) -> None:
+    from gravitate.cli.endpoints import neighbourhoods
+    from gravitate.overlay.topology import Topology
 
-    near = neighbours(
-        [broker.id for broker in network.brokers], [link.between for link in network.links]
-    )
+    told, problems = neighbourhoods(network)
+    topology = Topology.of(told)
+    is_sound = topology.is_tree and not topology.differences and not problems
+    if as_json:
+        output.show_json(
+            {
+                "network": network.name,
+                "version": topology.version,
+                "brokers": told,
+                "no_answer": problems,
+                "differences": topology.differences,
+                "is_tree": topology.is_tree and not problems,
+            }
+        )
+    else:
+        for one, other in topology.differences:
+            problems[one] = (
+                f"{problems[one]}, {other}" if one in problems else (f"does not name it: {other}")
+            )
+        rows = []
+        for spec in network.brokers:
+            own = told.get(spec.id)
+            said = (own.version, ", ".join(own.neighbours)) if own else (None, None)
+            rows.append((spec.id, *said, problems.get(spec.id, "")))
+        title = f"network '{network.name}', as its brokers say"
+        output.show_table(("broker", "version", "neighbours", "problem"), rows, title=title)
+        if not is_sound:
+            output.say("these are not the neighbours of one tree of all brokers")
+    raise typer.Exit(0 if is_sound else 1)
+
+
+def _facts(network: Network) -> dict[str, object]:
+    from gravitate.overlay.tree import diameter_hops
+
+    near = network.topology().near()
     latencies = [link.latency_ms for link in network.links]
     return {
         "name": network.name,
@@ -133,10 +181,8 @@ def drawn(network: Network) -> Tree:
     from rich.markup import escape
     from rich.tree import Tree
 
-    from gravitate.overlay.tree import neighbours
-
     specs = {broker.id: broker for broker in network.brokers}
-    near = neighbours(specs, [link.between for link in network.links])
+    near = network.topology().near()
     latencies = {frozenset(link.between): link.latency_ms for link in network.links}
 
     def label(broker: str, parent: str | None) -> str:

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from gravitate.errors import FileError, InputError
 from gravitate.files import write_whole
 from gravitate.overlay import tree
 from gravitate.overlay.coordinates import latency_ms
+from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Topology
 
 BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -72,8 +73,8 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     brokers: tuple[BrokerSpec, ...]
     links: tuple[LinkSpec, ...] = ()
-    routing: Literal["content"] = "content"
-    forwarding: Literal["S0"] = "S0"
+    routing: Routing = CONTENT
+    forwarding: Forwarding = S0
     options: BrokerOptions = DEFAULTS
     """Bounds and intervals of every broker; not `network`, which is the name above."""
     mechanisms: dict[str, dict[str, Any]] = {}

@@ -28,25 +28,23 @@ class Topology:
     """By broker, what it has said. Made by `of`, or from links by `started_as`."""
 
     told: Mapping[str, Neighbourhood]
-    differences: tuple[str, ...]
-    """Where ends of a link do not agree, in sentences."""
+    differences: tuple[tree.Link, ...]
+    """Links that the first broker names, and the second does not."""
+    silent: tuple[str, ...]
+    """Brokers that others name, and that have said nothing."""
     is_tree: bool
-    """Whether the links that both ends name join all brokers and make no cycle."""
+    """Whether all have spoken, and the links that both ends name join them without a cycle."""
 
     @classmethod
     def of(cls, answers: Mapping[str, Neighbourhood]) -> Topology:
         told = dict(sorted(answers.items()))
-        agreed, differences = [], []
-        for broker, own in told.items():
-            for peer in own.neighbours:
-                if peer not in told:
-                    differences.append(f"{broker} names {peer}, of which nothing is known")
-                elif broker not in told[peer].neighbours:
-                    differences.append(f"{broker} names {peer}, which does not name {broker}")
-                elif broker < peer:
-                    agreed.append((broker, peer))
-        is_tree = len(agreed) == len(told) - 1 and len(tree.parts(told, agreed)) == 1
-        return cls(told, tuple(differences), is_tree)
+        named = [(broker, peer) for broker, own in told.items() for peer in own.neighbours]
+        silent = sorted({peer for _, peer in named} - told.keys())
+        heard = [(a, b) for a, b in named if b in told]
+        differences = [(a, b) for a, b in heard if a not in told[b].neighbours]
+        links = [(a, b) for a, b in heard if a < b and a in told[b].neighbours]
+        joined = len(links) == len(told) - 1 and len(tree.parts(told, links)) == 1
+        return cls(told, tuple(differences), tuple(silent), joined and not silent)
 
     @classmethod
     def started_as(cls, brokers: Iterable[str], links: Iterable[tree.Link]) -> Topology:

@@ -31,7 +31,6 @@ import msgspec
 
 from gravitate.broker.moves.reassignment import SOURCE
 from gravitate.model.events import Event
-from gravitate.overlay.tree import neighbours
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate import random_networks
 from gravitate.simulate.checkers.bounds import exceeded
@@ -148,10 +147,7 @@ class RandomWorld:
             among = MEASURING if switches.pings else MECHANISMS
             chosen = among[seed % len(among)]
             self.network = msgspec.structs.replace(self.network, mechanisms=chosen)
-        self._near = neighbours(
-            [broker.id for broker in self.network.brokers],
-            [link.between for link in self.network.links],
-        )
+        self._near = self.network.topology().near()
         self.violations = Violations()
         self._no_local: set[str] = set()
         self.deliveries = DeliveryChecker(self.violations, ScanOracle(), self._no_local)

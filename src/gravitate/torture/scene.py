@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from gravitate.config.network import Network
-from gravitate.overlay import tree
 from gravitate.torture.brokers import Broker, Brokers
 from gravitate.torture.clients import Clock, Publisher, Subscriber
 from gravitate.torture.ledger import Ledger, Link, Spot, link
@@ -105,8 +104,6 @@ class Scene:
 
     def next_broker(self, start: str, end: str) -> str:
         """The first broker on the way from one to another."""
-        ids = [spec.id for spec in self.network.brokers]
-        near = tree.neighbours(ids, [spec.between for spec in self.network.links])
-        way = tree.path(near, start, end)
+        way = self.network.topology().path(start, end)
         assert way is not None, f"{start} and {end} are not joined"
         return way[1]

@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 
 from gravitate.config.network import Network
-from gravitate.overlay import tree
 from gravitate.torture.ledger import Disturbance, Ledger, Spot, link
 
 Interval = tuple[float, float]
@@ -45,8 +44,7 @@ class Ways:
     """The ways of one run."""
 
     def __init__(self, network: Network, ledger: Ledger) -> None:
-        ids = [spec.id for spec in network.brokers]
-        self._near = tree.neighbours(ids, [spec.between for spec in network.links])
+        self._topology = network.topology()
         self._homes = {name: spec.home for name, spec in ledger.clients.items()}
         self._between: dict[tuple[str, str], frozenset[Spot]] = {}
         self._seen: dict[str, list[tuple[float, str]]] = {}
@@ -57,7 +55,7 @@ class Ways:
         """Brokers and links from one broker to another, both included."""
         found = self._between.get((one, other))
         if found is None:
-            brokers = tree.path(self._near, one, other)
+            brokers = self._topology.path(one, other)
             assert brokers is not None, f"{one} and {other} are not joined"
             found = frozenset([*brokers, *(link(*pair) for pair in pairwise(brokers))])
             self._between[one, other] = self._between[other, one] = found

@@ -318,7 +318,7 @@ def test_who_has_had_events_of_a_publisher_gets_those_it_publishes_after_it_has_
     scene.publish("d")
     assert wired.delivered("c", "late") == [("pub", 2)]
     wired.tell("d", ClientDisconnected("pub"))
-    assert wired.brokers["c"].router.advertised_by("pub", 1) == []
+    assert wired.brokers["c"].router.known_of(("pub", 1)) == {}
     scene.connect("a")
     scene.publish("a")
     wired.pass_time(wired.options.hold_s_max)

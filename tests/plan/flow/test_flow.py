@@ -168,8 +168,3 @@ def test_what_is_no_tree_is_refused() -> None:
     for brokers, links in ((3, [(0, 1)]), (3, [(0, 1), (0, 1)]), (4, [(0, 1), (1, 2), (2, 0)])):
         with pytest.raises(InputError, match=f"do not make a tree of {brokers} brokers"):
             rooted(brokers, links)
-
-
-def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InputError, match="unknown forwarding strategy 'S9': write one of S0"):
-        flow(rooted(1, []), flows_of([], [0], []), "S9")

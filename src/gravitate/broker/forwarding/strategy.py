@@ -6,8 +6,10 @@ alone: with `delta = 1` an anchor is the neighbour itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
+
+from gravitate.overlay.strategies import S0, Forwarding
 
 
 class Forwarder(Protocol):
@@ -17,12 +19,11 @@ class Forwarder(Protocol):
         ...
 
 
-class S0:
-    """Primary links only."""
+class PrimaryLinks:
+    """S0."""
 
     def hops(self, anchors: Collection[str], came_from: str | None) -> tuple[str, ...]:
         return tuple(sorted({*anchors} - {came_from}))
 
 
-FORWARDERS: dict[str, type[Forwarder]] = {"S0": S0}
-"""Every forwarding strategy by the name the network file uses."""
+FORWARDERS: Final[Mapping[Forwarding, type[Forwarder]]] = {S0: PrimaryLinks}

@@ -1,4 +1,4 @@
-"""Every routing strategy by the name the network file uses."""
+"""What carries out each routing strategy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 
 from gravitate.broker.routing.content.router import ContentRouter
 from gravitate.broker.routing.router import Router, RouterPorts
+from gravitate.overlay.strategies import CONTENT, Routing
 
-ROUTERS: Final[Mapping[str, Callable[[str, Collection[str], RouterPorts], Router]]] = {
-    "content": ContentRouter
+ROUTERS: Final[Mapping[Routing, Callable[[str, Collection[str], RouterPorts], Router]]] = {
+    CONTENT: ContentRouter
 }
 """Called with the broker's id and its neighbours."""

@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import Control, RoutingMessage
-from gravitate.broker.routing.content.table import AdvertisementEntry, SubscriptionEntry
 from gravitate.broker.routing.settlement import Answer, Partly
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -23,13 +22,29 @@ class RouterPorts(NamedTuple):
     send: Callable[[str, Control], None]
     destination_of: Callable[[str], int]
     """The destination of an anchor."""
-    departed: Callable[[str], None]
-    """The publisher of a local advertisement has attached itself elsewhere."""
+    departed: Callable[[Life, str], None]
+    """The publisher of a local advertisement, given with its key, has attached itself elsewhere."""
     moved: Callable[[Life, str | None], None]
     """What a life of a publisher publishes comes another way than before; and again when nothing
     more comes the way it came."""
     ended: Callable[[Life], None]
     """The last advertisement of a life has ended."""
+    advertised: Callable[[Life, str], None]
+    """A neighbour has said an advertisement."""
+    withdrawn: Callable[[], None]
+    """Advertisements may have ended."""
+    synchronised: Callable[[str], None]
+    """A neighbour has said what it knows."""
+
+
+class Known(NamedTuple):
+    """An advertisement of a publisher as this broker knows it."""
+
+    filter: Filter
+    is_here: bool
+    """The publisher is attached to this broker."""
+    is_passing: bool
+    """What it has published elsewhere may still come."""
 
 
 class Router(Protocol):
@@ -41,29 +56,21 @@ class Router(Protocol):
         have holes; once it was given something of a publisher, it is given all that follows."""
         ...
 
-    def announced(self, batch: Batch, peer: str) -> bool:
-        """Whether every event lies within an advertisement that `peer` is told when it has
-        forgotten everything."""
+    def outlives_reset(self, batch: Batch, peer: str) -> Batch:
+        """The batch for a neighbour that has forgotten everything: as it is, or flooded if nobody
+        will tell the neighbour any more who wanted it."""
         ...
 
-    def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
-        """The advertisements of one life of a publisher, wherever it is attached."""
+    def known_of(self, life: Life) -> Mapping[str, Known]:
+        """The advertisements of a life of a publisher by key, wherever it is attached."""
         ...
 
-    def is_advertised(self, publisher: str, incarnation: int) -> bool:
+    def is_advertised(self, life: Life) -> bool:
         """Whether a life of a publisher has any advertisement."""
         ...
 
     def sides_of(self, life: Life) -> Iterable[str]:
         """The neighbours that events of a life of a publisher come from."""
-        ...
-
-    def entries(self) -> Mapping[str, SubscriptionEntry]:
-        """The subscriptions by id."""
-        ...
-
-    def advertisements(self) -> Mapping[str, AdvertisementEntry]:
-        """The advertisements by id."""
         ...
 
     def subscribe(
@@ -88,9 +95,8 @@ class Router(Protocol):
 
     def advertise(
         self,
-        id: str,
-        publisher: str,
-        incarnation: int,
+        life: Life,
+        key: str,
         filter: Filter,
         settled: Answer,
         partly: Partly,
@@ -99,9 +105,9 @@ class Router(Protocol):
         """`attachment` counts how often the publisher has attached itself to a broker."""
         ...
 
-    def unadvertise(self, id: str, settled: Answer) -> None: ...
+    def withdraw(self, life: Life, key: str, settled: Answer) -> None: ...
 
-    def handle(self, peer: str, message: RoutingMessage) -> None:
+    def on_message(self, peer: str, message: RoutingMessage) -> None:
         """A neighbour's message; `PeerError` when it cannot be meant."""
         ...
 
@@ -115,6 +121,10 @@ class Router(Protocol):
 
     def present(self, peer: str) -> None:
         """The link to `peer` goes on where it was."""
+        ...
+
+    def sizes(self) -> Mapping[str, int]:
+        """How much it holds; nothing once everybody is gone."""
         ...
 
     def unsettled(self) -> Mapping[str, int]:

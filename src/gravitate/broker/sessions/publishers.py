@@ -37,11 +37,6 @@ CLIENTS_OWN = "client:"
 """Before the name of an advertisement that the client made itself."""
 
 
-def advertisement_id(publisher: str, incarnation: int, key: str) -> str:
-    """The same at every broker: the publisher may take it along."""
-    return f"{publisher}#{incarnation}/{key}"
-
-
 class PublisherPorts(NamedTuple):
     """Who is asked and told about publishers."""
 
@@ -85,8 +80,8 @@ class Publishers:
         self._chores = chores
         self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
         """Publishers on their way to another broker."""
-        self._owners: dict[str, Inbound] = {}
-        """Whose the local advertisements are."""
+        self._owners: dict[tuple[Life, str], Inbound] = {}
+        """Whose the local advertisements are, by life and key."""
 
     # Coming and going ----------------------------------------------------------------------
 
@@ -95,19 +90,14 @@ class Publishers:
     ) -> None:
         """Attach the publisher here, with whatever it has advertised wherever it was, or with
         the advertisements given, by key, which it had elsewhere."""
-        prefix = self._id(publisher, "")
-        known = {
-            entry.id.removeprefix(prefix): entry
-            for entry in self._router.advertised_by(publisher.id, publisher.incarnation)
-        }
+        known = self._router.known_of(publisher.life)
         if advertisements is None:
-            brought = {key: entry.filter for key, entry in known.items()}
+            brought = {key: one.filter for key, one in known.items()}
         else:
             brought = dict(advertisements)
-        # One that is trailed has just been brought here, and what was published there may not
-        # have passed yet.
+        # One that has just been brought here may be passing still.
         moving = any(
-            known[key].last_hop is not None or bool(known[key].trailing)
+            known[key].is_passing or not known[key].is_here
             if key in known
             else advertisements is not None  # told there, and not heard of here yet
             for key in brought
@@ -161,13 +151,12 @@ class Publishers:
             self.ports.on_left(publisher)
             self.unadvertise_all(publisher)
 
-    def departed(self, advertisement: str) -> None:
+    def departed(self, life: Life, key: str) -> None:
         """The router tells that the publisher of a local advertisement is elsewhere now."""
-        publisher = self._owners.pop(advertisement, None)
+        publisher = self._owners.pop((life, key), None)
         if publisher is None:
             return  # it was ending
         self.release(publisher)
-        key = advertisement.removeprefix(self._id(publisher, ""))
         publisher.advertisements.take(key)
         self._expect_no_answer(publisher, key)
         if publisher.live:
@@ -221,14 +210,12 @@ class Publishers:
                 if publisher.at_rest():
                     self.ports.on_at_rest(publisher)
 
-        id = self._id(publisher, key)
-        owner = self._owners.get(id)
+        life = publisher.life
+        owner = self._owners.get((life, key))
         if owner is not None and owner is not publisher:
             owner.advertisements.take(key)
-        self._owners[id] = publisher
-        self._router.advertise(
-            id, publisher.id, publisher.incarnation, filter, settled, partly, publisher.attachment
-        )
+        self._owners[life, key] = publisher
+        self._router.advertise(life, key, filter, settled, partly, publisher.attachment)
 
     def _answered(self, publisher: Inbound, key: str) -> None:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss
@@ -250,11 +237,10 @@ class Publishers:
         if publisher.advertisements.take(key) is not None:
             self._expect_no_answer(publisher, key)
             publisher.advertisement_ended()
-            id = self._id(publisher, key)
-            if self._owners.get(id) is publisher:
-                del self._owners[id]
+            if self._owners.get((publisher.life, key)) is publisher:
+                del self._owners[publisher.life, key]
                 publisher.unsettled_ends += 1
-                self._router.unadvertise(id, partial(self._ended, publisher))
+                self._router.withdraw(publisher.life, key, partial(self._ended, publisher))
 
     def _expect_no_answer(self, publisher: Inbound, key: str) -> None:
         publisher.unsettled_advertisements.discard(key)
@@ -284,10 +270,7 @@ class Publishers:
     def own(self, publisher: Inbound) -> None:
         """The publisher has its advertisements from one that was here before it."""
         for key in publisher.advertisements:
-            self._owners[self._id(publisher, key)] = publisher
-
-    def _id(self, publisher: Inbound, key: str) -> str:
-        return advertisement_id(publisher.id, publisher.incarnation, key)
+            self._owners[publisher.life, key] = publisher
 
     # Publications --------------------------------------------------------------------------
 

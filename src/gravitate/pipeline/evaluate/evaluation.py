@@ -31,6 +31,7 @@ from gravitate.config.network import Network
 from gravitate.config.workload_tables import WorkloadManifest, load_manifest
 from gravitate.errors import FileError, InputError
 from gravitate.model.moves import Move, ReassignSubscriber, RelocatePublisher
+from gravitate.overlay.strategies import S0, Forwarding, forwarding_named
 from gravitate.pipeline.evaluate.matches import Cut, audience_lists, flow_rows, in_process
 from gravitate.pipeline.evaluate.metrics import (
     Carried,
@@ -42,7 +43,7 @@ from gravitate.pipeline.evaluate.metrics import (
 )
 from gravitate.pipeline.evaluate.totals import DELAY_MAX, SCHEMA, Totals
 from gravitate.pipeline.tables.workload_frames import read, tasks
-from gravitate.plan.flow.flow import STRATEGIES, Flows, Tree, flow, flows_of
+from gravitate.plan.flow.flow import Flows, Tree, flow, flows_of
 
 FLOW_COLUMNS: Final = ("source", "size_bytes", "audience", "events")
 
@@ -110,11 +111,7 @@ def evaluate(
     `brokers` and `links`) take the place of milliseconds unless `terms` has others."""
     terms = terms or Terms()
     check_duration(duration_s)
-    forwarding = forwarding or network.forwarding
-    if forwarding not in STRATEGIES:
-        raise InputError(
-            f"unknown forwarding strategy '{forwarding}': write one of {', '.join(STRATEGIES)}"
-        )
+    chosen = forwarding_named(forwarding or network.forwarding)
     folder = Path(workload)
     manifest = load_manifest(folder)
     tables = {table: read(spark, folder, table) for table in manifest.rows}
@@ -139,15 +136,15 @@ def evaluate(
             f"its tables are {', '.join(manifest.rows)}",
             str(folder),
         )
-    totals = totals_of(flows, network, terms, forwarding)
+    totals = totals_of(flows, network, terms, chosen)
     carried = _carried(
         network, tree_of(network), totals, duration_s, subscribers, placement.moves_cost
     )
     terms = _with_costs(spark, network, tables, terms)
-    return assessed(name or manifest.workload, network, carried, terms, forwarding)
+    return assessed(name or manifest.workload, network, carried, terms, chosen)
 
 
-def totals_of(flows: Any, network: Network, terms: Terms, forwarding: str = "S0") -> Totals:
+def totals_of(flows: Any, network: Network, terms: Terms, forwarding: Forwarding = S0) -> Totals:
     """What the flows amount to; collects values of the size of the network."""
     names = tuple(broker.id for broker in network.brokers)
     tree = tree_of(network, terms.service)
@@ -257,14 +254,14 @@ def notification_flows(notifications: Any) -> Any:
 
 
 def _task(
-    names: tuple[str, ...], tree: Tree, forwarding: str, batches: Iterator[pa.RecordBatch]
+    names: tuple[str, ...], tree: Tree, forwarding: Forwarding, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The totals of one task's flows."""
     yield _added_up(names, tree, forwarding, batches).rows()
 
 
 def _added_up(
-    names: tuple[str, ...], tree: Tree, forwarding: str, batches: Iterator[pa.RecordBatch]
+    names: tuple[str, ...], tree: Tree, forwarding: Forwarding, batches: Iterator[pa.RecordBatch]
 ) -> Totals:
     known = pa.array(names, pa.string())
     totals = Totals(len(names))

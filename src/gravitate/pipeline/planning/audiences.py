@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from gravitate.overlay.strategies import S0, Forwarding
 from gravitate.pipeline.evaluate.evaluation import flow_groups
 from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals
 from gravitate.pipeline.planning.prediction import collected, state_rows
@@ -125,7 +126,9 @@ class RecordedEvents:
         found[at] = summed.column("saved").to_numpy()
         return found
 
-    def totals(self, states: Mapping[str, Served], forwarding: str = "S0") -> dict[str, Totals]:
+    def totals(
+        self, states: Mapping[str, Served], forwarding: Forwarding = S0
+    ) -> dict[str, Totals]:
         """What the flows amount to in each state by its name; and by `to_clients` of that name
         the delays until clients have events, everything else left out."""
         task = functools.partial(_totals, self._overlay, dict(states), forwarding)
@@ -199,7 +202,7 @@ def _savings(
 def _totals(
     overlay: Overlay,
     states: Mapping[str, Served],
-    forwarding: str,
+    forwarding: Forwarding,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     count = len(overlay.brokers)

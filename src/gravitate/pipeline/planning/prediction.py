@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from gravitate.config.network import Network
+from gravitate.overlay.strategies import S0, Forwarding
 from gravitate.pipeline.evaluate.metrics import Carried, Evaluation, Terms, assessed
 from gravitate.pipeline.evaluate.totals import DELAY_MAX, STATE_SCHEMA, Totals
 from gravitate.pipeline.planning.publishers import Overlay
@@ -68,7 +69,9 @@ def evaluated(
     return assessed(name, network, carried, frame.terms)
 
 
-def totals_of(rows: Any, moved: Any, overlay: Overlay, forwarding: str = "S0") -> dict[str, Totals]:
+def totals_of(
+    rows: Any, moved: Any, overlay: Overlay, forwarding: Forwarding = S0
+) -> dict[str, Totals]:
     """What the flows amount to in each state; collects values of the size of the network."""
     goes = rows.join(F.broadcast(moved.select("publisher", "target")), "publisher", "left")
     task = functools.partial(_task, overlay, forwarding)
@@ -94,7 +97,7 @@ def collected(rows: Any, states: tuple[str, ...], brokers: int) -> dict[str, Tot
 
 
 def _task(
-    overlay: Overlay, forwarding: str, batches: Iterator[pa.RecordBatch]
+    overlay: Overlay, forwarding: Forwarding, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     totals = {state: Totals(len(overlay.brokers)) for state in STATES}
     for rows in whole_publishers(batches):

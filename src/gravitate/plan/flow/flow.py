@@ -22,7 +22,7 @@ as counts they are exact to 2**53.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gravitate.errors import InputError
+from gravitate.overlay.strategies import S0, Forwarding
 from gravitate.plan.flow import flow_kernels as kernels
 
 Ints = NDArray[np.int32]
@@ -214,16 +215,11 @@ def primary_links(tree: Tree, flows: Flows) -> tuple[Loads, Reached]:
     return loads, reached
 
 
-STRATEGIES: Final[dict[str, Strategy]] = {"S0": primary_links}
-"""Every forwarding strategy by the name that network files use."""
+STRATEGIES: Final[Mapping[Forwarding, Strategy]] = {S0: primary_links}
 
 
-def flow(tree: Tree, flows: Flows, strategy: str = "S0") -> tuple[Loads, Reached]:
+def flow(tree: Tree, flows: Flows, strategy: Forwarding = S0) -> tuple[Loads, Reached]:
     """What the flows load on the tree, and when their targets are reached."""
-    if strategy not in STRATEGIES:
-        raise InputError(
-            f"unknown forwarding strategy '{strategy}': write one of {', '.join(STRATEGIES)}"
-        )
     return STRATEGIES[strategy](tree, flows)
 
 

@@ -25,7 +25,6 @@ import msgspec
 from gravitate.config.network import BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.model.decoding import UNREADABLE
-from gravitate.overlay import tree
 from gravitate.serve.control.network import broker_spec
 from gravitate.serve.http.pages import JSON
 from gravitate.serve.http.restart_page import Restarting
@@ -103,9 +102,8 @@ def roll(
 
 def _concerned(network: Network, broker: str) -> list[BrokerSpec]:
     """A broker and its neighbours; all of them can be asked."""
-    ids = [spec.id for spec in network.brokers]
-    near = tree.neighbours(ids, [link.between for link in network.links])
     broker_spec(network, broker)
+    near = network.topology().near()
     specs = [broker_spec(network, one) for one in (broker, *near[broker])]
     for spec in specs:
         if not spec.address.http:

@@ -3,6 +3,7 @@
     GET /health       ok
     GET /status       `NodeStatus`
     GET /metrics      the same for Prometheus
+    GET /topology     its neighbours: `Neighbourhood`
 
 A page raises `InputError` where what is asked cannot be meant, `HTTPException` with a status of its
 own for other refusals; both are told in JSON, under `error`. Does not know connections (`door`
@@ -78,6 +79,7 @@ async def serve_pages(
     """Answer on `host:port` with what `source` says at the time of asking, and with `more`."""
     routes = [
         Route("/status", _telling(lambda: json_response(source()))),
+        Route("/topology", _telling(lambda: json_response(source().topology))),
         Route("/metrics", _telling(lambda: Response(metrics(source()), media_type=FORMAT))),
         Route("/health", _telling(lambda: PlainTextResponse("ok\n"))),
         *more,

@@ -31,6 +31,7 @@ from gravitate.broker.messages.frames import Data
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.moves import ClientMove, ReassignSubscriber
+from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Topology
 from gravitate.serve.descriptors import Doorkeeper
 from gravitate.serve.node.failures import Failures
@@ -70,8 +71,8 @@ class Node:
         neighbours: Mapping[str, Neighbour],
         options: BrokerOptions | None = None,
         observers: Iterable[Observer] = (),
-        routing: str = "content",
-        forwarding: str = "S0",
+        routing: Routing = CONTENT,
+        forwarding: Forwarding = S0,
         incarnation: int | None = None,
         mqtt_addresses: Mapping[str, tuple[str, int]] | None = None,
         others: Mapping[str, Neighbour] | None = None,
@@ -264,10 +265,8 @@ class Node:
                 for link, publishers in broker.congestion.held().items()
             ],
             detached=list(self.detached),
-            tables={
-                "subscriptions": len(broker.router.entries()),
-                "advertisements": len(broker.router.advertisements()),
-            },
+            topology=broker.neighbours(),
+            tables=dict(broker.router.sizes()),
             counters={
                 "events_in": dispatch.events_in,
                 "events_forwarded": dispatch.events_forwarded,

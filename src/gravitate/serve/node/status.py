@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gravitate.overlay.topology import Neighbourhood
+
 
 class LinkStatus(msgspec.Struct, frozen=True):
     """One link. `state` is `up`, `greeting` (connected, hello not exchanged) or `down`."""
@@ -60,3 +62,5 @@ class NodeStatus(msgspec.Struct, frozen=True):
     held: list[HeldStatus] = []
     detached: list[str] = []
     """Mechanisms and observers that raised, and are let go of."""
+    topology: Neighbourhood = Neighbourhood(0, ())
+    """Its own part of the primary tree."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gravitate.broker.core import Broker
+from gravitate.broker.routing.content.router import ContentRouter
 from gravitate.model.covering import covers, intersects
 from gravitate.model.filters import Filter
 from gravitate.overlay.topology import Topology
@@ -32,14 +33,14 @@ def check_tables(world: World) -> list[str]:
             return [f"{host.id} is not up"]
         brokers[host.id] = host.broker
     topology = Topology.of({id: broker.neighbours() for id, broker in brokers.items()})
-    if not topology.is_tree:
-        return [*topology.differences, "the brokers' links are no tree"]
+    if topology.differences or not topology.is_tree:
+        return [f"no tree; links that only the first names: {topology.differences}"]
     near = topology.near()
-    found = [*topology.differences]
+    found: list[str] = []
     advertised = _advertised(brokers)
     expected = _Expected(brokers, near, advertised)
     for broker_id, broker in brokers.items():
-        advertisements = broker.router.advertisements()
+        advertisements = _content(broker).advertisements()
         for id, (filter, home) in advertised.items():
             entry = advertisements.get(id)
             toward = _toward(near, broker_id, home)
@@ -57,7 +58,7 @@ def check_tables(world: World) -> list[str]:
         wanted = {(id, peer): filter for peer, ids in told.items() for id, filter in ids.items()}
         actual = {
             (id, entry.last_hop): entry.filter
-            for id, entry in broker.router.entries().items()
+            for id, entry in _content(broker).entries().items()
             if entry.last_hop is not None
         }
         for key in sorted(wanted.keys() | actual.keys()):
@@ -67,11 +68,16 @@ def check_tables(world: World) -> list[str]:
     return found
 
 
+def _content(broker: Broker) -> ContentRouter:
+    assert isinstance(broker.router, ContentRouter)
+    return broker.router
+
+
 def _advertised(brokers: Mapping[str, Broker]) -> dict[str, tuple[Filter, str]]:
     return {
         id: (entry.filter, broker_id)
         for broker_id, broker in brokers.items()
-        for id, entry in broker.router.advertisements().items()
+        for id, entry in _content(broker).advertisements().items()
         if entry.last_hop is None
     }
 
@@ -104,7 +110,7 @@ class _Expected:
         self._local: dict[str, Subscriptions] = {
             broker_id: {
                 id: entry.filter
-                for id, entry in broker.router.entries().items()
+                for id, entry in _content(broker).entries().items()
                 if entry.last_hop is None
             }
             for broker_id, broker in brokers.items()

@@ -40,8 +40,8 @@ from gravitate.broker.interface.effects import (
     SetTimer,
 )
 from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
-    Advertise,
     FromTether,
     Message,
     Publications,
@@ -62,7 +62,7 @@ from gravitate.broker.moves.tether.publisher import Command, State, Tether, onwa
 from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
 from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.inbound import Inbound
-from gravitate.broker.sessions.publishers import Publishers, advertisement_id
+from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -373,12 +373,11 @@ class Tethers:
                 session.advertisements.clear()
                 self._close_session(session.id, TAKEN_OVER)
 
-    def heard(self, message: Advertise) -> None:
+    def heard(self, life: Life, key: str) -> None:
         """An advertisement has come over the tree."""
-        tether = self._by_publisher.get((message.publisher, message.incarnation))
+        tether = self._by_publisher.get(life)
         if tether is not None:
-            prefix = advertisement_id(*tether.key, "")
-            tether.heard.add(message.advertisement.removeprefix(prefix))
+            tether.heard.add(key)
 
     def advertisements_ended(self) -> None:
         """Some advertisements have ended; they may be what a tether waits for."""
@@ -386,8 +385,8 @@ class Tethers:
             self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: Tether) -> None:
-        known = self._router.advertised_by(*tether.key)
-        if tether.has_heard() and all(entry.last_hop is None for entry in known):
+        known = self._router.known_of(tether.key)
+        if tether.has_heard() and all(one.is_here for one in known.values()):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self._go_home(tether, tether.broker)

@@ -47,12 +47,6 @@ class Frontier:
         self._told = Candidates()
         """The told filters."""
 
-    def __len__(self) -> int:
-        return sum(map(len, self._ids.values()))
-
-    def __bool__(self) -> bool:
-        return bool(self._ids)
-
     def told(self) -> list[str]:
         """The ids the neighbour is told, sorted."""
         return sorted(self._ids[f][0] for f in self._children)

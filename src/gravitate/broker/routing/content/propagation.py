@@ -209,14 +209,7 @@ class Propagation:
         token = self._settlement.token(peer)
         self._send(
             peer,
-            Advertise(
-                entry.id,
-                entry.publisher,
-                entry.incarnation,
-                entry.filter,
-                token,
-                entry.attachment,
-            ),
+            Advertise(entry.id, *entry.life, entry.filter, token, entry.attachment),
         )
         earlier = entry.unsettled.get(peer, 0)
         if earlier:

@@ -31,6 +31,7 @@ from gravitate.broker.messages.frames import (
     Unsubscribe,
 )
 from gravitate.broker.routing.content.propagation import Propagation
+from gravitate.broker.routing.content.requests import Requests, nothing
 from gravitate.broker.routing.content.serving import Serving
 from gravitate.broker.routing.content.sync import Synchronisation
 from gravitate.broker.routing.content.table import (
@@ -39,14 +40,15 @@ from gravitate.broker.routing.content.table import (
     Neighbour,
     RoutingTable,
     SubscriptionEntry,
+    advertisement_id,
 )
-from gravitate.broker.routing.router import RouterPorts
-from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Request, Settlement
+from gravitate.broker.routing.router import Known, RouterPorts
+from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Settlement
+from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
 
-Entry = AdvertisementEntry | SubscriptionEntry
 _NOBODY: tuple[str, ...] = ()
 _NOTHING: dict[str, AdvertisementEntry] = {}
 
@@ -65,9 +67,9 @@ class ContentRouter:
         self._sync = Synchronisation(peers, self._settlement, ports.send)
         for peer in peers:
             self.table.neighbours[peer] = Neighbour()
-        self._ending: dict[str, Asker] = {}
-        """Advertisements, by id, that end once nothing trails their publisher's move:
-        who wants what is still under way from where it was would be forgotten."""
+        self._requests = Requests(
+            self.table, self._propagation, self._settlement, self._serving, self._sync, ports
+        )
 
     # What events ask -----------------------------------------------------------------------
 
@@ -91,10 +93,9 @@ class ContentRouter:
             return _NOBODY
         return unsettled.get(batch.stream, _NOBODY)
 
-    def announced(self, batch: Batch, peer: str) -> bool:
-        """Whether every event lies within an advertisement that `peer` is told when it has
-        forgotten everything."""
-        known = self.advertised_by(batch.publisher, batch.incarnation)
+    def outlives_reset(self, batch: Batch, peer: str) -> Batch:
+        """As it is if every event lies within an advertisement that `peer` is told anew."""
+        known = self.table.by_publisher.get(batch.stream, _NOTHING).values()
         filters = [entry.filter for entry in known if entry.last_hop != peer]
         wanted = frozenset(
             predicate.attribute
@@ -102,21 +103,22 @@ class ContentRouter:
             for conjunction in filter.conjunctions
             for predicate in conjunction
         )
-        return all(
+        is_told = all(
             any(matches(filter, attributes) for filter in filters)
             for attributes in batch.bodies.attributes(wanted)
         )
+        return batch if is_told else batch.flooding()
 
-    def advertised_by(self, publisher: str, incarnation: int) -> list[AdvertisementEntry]:
-        """The advertisements of one life of a publisher, wherever it is attached."""
-        return list(self.table.by_publisher.get((publisher, incarnation), _NOTHING).values())
+    def known_of(self, life: Life) -> dict[str, Known]:
+        return {
+            entry.key: Known(entry.filter, entry.last_hop is LOCAL, bool(entry.trailing))
+            for entry in self.table.by_publisher.get(life, _NOTHING).values()
+        }
 
-    def is_advertised(self, publisher: str, incarnation: int) -> bool:
-        """Whether a life of a publisher has any advertisement."""
-        return (publisher, incarnation) in self.table.by_publisher
+    def is_advertised(self, life: Life) -> bool:
+        return life in self.table.by_publisher
 
     def sides_of(self, life: Life) -> Iterable[str]:
-        """The neighbours that events of a life of a publisher come from."""
         known = self.table.by_publisher.get(life, _NOTHING).values()
         return dict.fromkeys(entry.last_hop for entry in known if entry.last_hop is not LOCAL)
 
@@ -128,12 +130,17 @@ class ContentRouter:
         """The advertisements by id."""
         return self.table.advertisements
 
+    def sizes(self) -> dict[str, int]:
+        table = self.table
+        return {
+            "subscriptions": len(table.subscriptions),
+            "advertisements": len(table.advertisements),
+        }
+
     def unsettled(self) -> dict[str, int]:
-        """How many local subscriptions a neighbour has not settled, by neighbour."""
         return dict(self._serving.unsettled())
 
     def is_awaited(self, peer: str) -> bool:
-        """Whether a neighbour has yet to say what it knows, or to answer a local subscription."""
         return not self._sync.is_known(peer) or self._serving.is_awaited(peer)
 
     # What local clients ask ----------------------------------------------------------------
@@ -148,47 +155,63 @@ class ContentRouter:
         is_renewed: bool = False,
     ) -> None:
         asker = Asker(LOCAL, settled, partly)
-        self._subscribe(id, filter, self._broker_id, (), destination, asker, is_renewed)
+        self._requests.subscribe(id, filter, self._broker_id, (), destination, asker, is_renewed)
 
     def serve(self, id: str) -> None:
         """A local subscription is served from every side from now on, settled or not."""
         self._serving.end(self.table.subscriptions[id])
 
     def unsubscribe(self, id: str) -> None:
-        self._unsubscribe(id, Asker(LOCAL, _nothing))
+        self._requests.unsubscribe(id, Asker(LOCAL, nothing))
 
     def advertise(
         self,
-        id: str,
-        publisher: str,
-        incarnation: int,
+        life: Life,
+        key: str,
         filter: Filter,
         settled: Answer,
         partly: Partly,
         attachment: int = 0,
     ) -> None:
-        entry = AdvertisementEntry(id, publisher, incarnation, filter, LOCAL, attachment)
-        self._advertise(entry, Asker(LOCAL, settled, partly))
+        entry = AdvertisementEntry(advertisement_id(life, key), life, filter, LOCAL, attachment)
+        self._requests.advertise(entry, Asker(LOCAL, settled, partly))
 
-    def unadvertise(self, id: str, settled: Answer) -> None:
-        self._unadvertise(id, Asker(LOCAL, settled))
+    def withdraw(self, life: Life, key: str, settled: Answer) -> None:
+        self._requests.unadvertise(advertisement_id(life, key), Asker(LOCAL, settled))
 
     # What neighbours say -------------------------------------------------------------------
 
-    def handle(self, peer: str, message: RoutingMessage) -> None:
-        if isinstance(message, Settled):
-            if message.open:
-                self._settlement.answered_partly(peer, message.token, frozenset(message.open))
-            else:
-                self._propagation.settled(peer, message.token)
-                self._end_advertisements()
-            return
-        if isinstance(message, SyncEnd):
-            if message.open:
-                self._sync.ended_partly(peer, frozenset(message.open))
-            else:
-                self._sync_end(peer, message.what)
-            return
+    def on_message(self, peer: str, message: RoutingMessage) -> None:
+        match message:
+            case Settled():
+                self._on_settled(peer, message)
+            case SyncEnd():
+                self._on_sync_end(peer, message)
+            case _:
+                self._on_request(peer, message)
+
+    def _on_settled(self, peer: str, message: Settled) -> None:
+        if message.open:
+            self._settlement.answered_partly(peer, message.token, frozenset(message.open))
+        else:
+            self._propagation.settled(peer, message.token)
+            self._requests.end_advertisements()
+
+    def _on_sync_end(self, peer: str, message: SyncEnd) -> None:
+        if message.open:
+            self._sync.ended_partly(peer, frozenset(message.open))
+        else:
+            table = self.table
+            is_first = message.what == "advertisements"
+            entries = (table.advertisements if is_first else table.subscriptions).values()
+            self._requests.remove_from(peer, [entry for entry in entries if entry.stale])
+            self._sync.ended(peer, message.what)
+        self._ports.withdrawn()
+        self._ports.synchronised(peer)
+
+    def _on_request(
+        self, peer: str, message: Subscribe | Unsubscribe | Advertise | Unadvertise
+    ) -> None:
         token = message.token
 
         def settled() -> None:
@@ -200,7 +223,10 @@ class ContentRouter:
         asker = Asker(peer, settled, partly)
         match message:
             case Subscribe():
-                self._subscribe(
+                if message.anchor not in self.table.neighbours:
+                    reason = f"subscription anchored at {message.anchor!r}"
+                    raise PeerError("unknown-anchor", reason)
+                self._requests.subscribe(
                     message.subscription,
                     message.filter,
                     message.anchor,
@@ -209,19 +235,17 @@ class ContentRouter:
                     asker,
                 )
             case Unsubscribe():
-                self._unsubscribe(message.subscription, asker)
+                self._requests.unsubscribe(message.subscription, asker)
             case Advertise():
+                life = message.publisher, message.incarnation
                 entry = AdvertisementEntry(
-                    message.advertisement,
-                    message.publisher,
-                    message.incarnation,
-                    message.filter,
-                    peer,
-                    message.attachment,
+                    message.advertisement, life, message.filter, peer, message.attachment
                 )
-                self._advertise(entry, asker)
+                self._requests.advertise(entry, asker)
+                self._ports.advertised(life, entry.key)
             case Unadvertise():
-                self._unadvertise(message.advertisement, asker)
+                self._requests.unadvertise(message.advertisement, asker)
+                self._ports.withdrawn()
 
     def reset(self, peer: str) -> None:
         """The link to `peer` starts anew: say everything, doubt everything heard from it.
@@ -266,133 +290,10 @@ class ContentRouter:
             for entry in self.table.advertisements.values():
                 self._propagation.note_settled(entry, peer)
                 entry.trailing.discard(peer)
-            self._remove_from(peer, self.table.advertisements.values())
-            self._remove_from(peer, self.table.subscriptions.values())
+            self._requests.remove_from(peer, self.table.advertisements.values())
+            self._requests.remove_from(peer, self.table.subscriptions.values())
         self._settlement.drop_answers(peer)
         self._settlement.forget(peer)
-        self._end_advertisements()
+        self._requests.end_advertisements()
         self._sync.advance()
-
-    def _sync_end(self, peer: str, what: str) -> None:
-        entries = (
-            self.table.advertisements if what == "advertisements" else self.table.subscriptions
-        ).values()
-        self._remove_from(peer, [entry for entry in entries if entry.stale])
-        self._sync.ended(peer, what)
-
-    def _remove_from(self, peer: str, entries: Iterable[Entry]) -> None:
-        """Remove those of `entries` that came from `peer`."""
-        for entry in [entry for entry in entries if entry.last_hop == peer]:
-            if isinstance(entry, AdvertisementEntry):
-                self._unadvertise(entry.id, Asker(peer, _nothing))
-            else:
-                self._unsubscribe(entry.id, Asker(peer, _nothing))
-
-    # What both ask -------------------------------------------------------------------------
-
-    def _subscribe(
-        self,
-        id: str,
-        filter: Filter,
-        anchor: str,
-        path: tuple[str, ...],
-        destination: int,
-        asker: Asker,
-        is_renewed: bool = False,
-    ) -> None:
-        last_hop = asker.peer
-        entry = self.table.subscriptions.get(id)
-        if entry is not None and (entry.last_hop, entry.filter, entry.destination) == (
-            last_hop,
-            filter,
-            destination,
-        ):
-            entry.stale = False
-        else:
-            if entry is not None:
-                self._propagation.remove_subscription(entry)
-                self._serving.end(entry)
-            entry = self._propagation.add_subscription(
-                id, filter, last_hop, anchor, path, destination
-            )
-            for peer in self.table.neighbours:
-                if peer != last_hop:
-                    self._settlement.wait(entry.request, peer, self._sync.token(peer))
-            if last_hop is LOCAL and not is_renewed:
-                request, behind = entry.request, self._settlement.open_behind
-                open = {peer: behind(request, peer) for peer in request.outstanding}
-                self._serving.begin(entry, open)
-        if last_hop is LOCAL:
-            made, settled = entry, asker.settled
-
-            def settled_here() -> None:
-                self._serving.end(made)
-                settled()
-
-            asker = asker._replace(settled=settled_here)
-        self._settlement.seal(entry.request, asker)
-
-    def _unsubscribe(self, id: str, asker: Asker) -> None:
-        entry = self.table.subscriptions.get(id)
-        request = Request()
-        if entry is not None and entry.last_hop == asker.peer:
-            request = self._propagation.remove_subscription(entry)
-            self._serving.end(entry)
-        self._settlement.seal(request, asker)
-
-    def _advertise(self, entry: AdvertisementEntry, asker: Asker) -> None:
-        former = self.table.advertisements.get(entry.id)
-        is_outdated = (
-            former is not None
-            and former.last_hop != entry.last_hop
-            and former.attachment >= entry.attachment
-        )
-        if not is_outdated and (ended := self._ending.pop(entry.id, None)):
-            ended.settled()
-        if former is None:
-            self._propagation.add_advertisement(entry)
-        elif is_outdated:
-            # The publisher has moved on since; who does not know yet is told. Two that say they are
-            # the same are left as they are: neither side would ever convince the other.
-            if entry.last_hop is not LOCAL and former.attachment > entry.attachment:
-                self._propagation.tell_advertisement(former, entry.last_hop)
-            asker.settled()
-            return
-        elif former.filter != entry.filter:
-            if former.last_hop != entry.last_hop:
-                self._ports.moved(entry.life, former.last_hop)
-            self._propagation.remove_advertisement(former)
-            self._propagation.add_advertisement(entry)
-        elif former.last_hop == entry.last_hop:
-            former.stale = False
-            former.attachment = max(former.attachment, entry.attachment)
-            entry = former
-        else:
-            if former.last_hop is LOCAL:
-                self._ports.departed(former.id)
-            self._propagation.move_advertisement(former, entry.last_hop, entry.attachment)
-            entry = former
-        self._settlement.seal(entry.request, asker)
-
-    def _unadvertise(self, id: str, asker: Asker) -> None:
-        entry = self.table.advertisements.get(id)
-        request = Request()
-        if entry is not None and entry.last_hop == asker.peer:
-            if entry.trailing:
-                self._ending[id] = asker
-                return
-            request = self._propagation.remove_advertisement(entry)
-        elif entry is not None and asker.peer is not LOCAL:
-            # The neighbour forgets where the publisher was; it is told where it is.
-            self._propagation.tell_advertisement(entry, asker.peer)
-        self._settlement.seal(request, asker)
-
-    def _end_advertisements(self) -> None:
-        for id, asker in list(self._ending.items()):
-            if id not in self.table.advertisements or not self.table.advertisements[id].trailing:
-                del self._ending[id]
-                self._unadvertise(id, asker)
-
-
-def _nothing() -> None:
-    """The answer to what nobody asked."""
+        self._ports.withdrawn()

@@ -37,26 +37,30 @@ LOCAL = None
 """Last hop of what came from a client of this broker."""
 
 
+def advertisement_id(life: Life, key: str) -> str:
+    """The same at every broker: the publisher may take it along."""
+    return f"{life[0]}#{life[1]}/{key}"
+
+
 class AdvertisementEntry:
     """An advertisement and the way back to its publisher."""
 
     __slots__ = (
-        "attachment", "crossed", "filter", "id", "incarnation", "last_hop", "publisher", "request",
-        "stale", "trailing", "unsettled",
+        "attachment", "crossed", "filter", "id", "last_hop", "life", "request", "stale", "trailing",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(
         self,
         id: str,
-        publisher: str,
-        incarnation: int,
+        life: Life,
         filter: Filter,
         last_hop: str | None,
         attachment: int = 0,
     ) -> None:
         self.id = id
-        self.publisher = publisher
-        self.incarnation = incarnation
+        self.life = life
+        """Whose it is."""
         self.filter = filter
         self.last_hop = last_hop
         self.attachment = attachment
@@ -73,9 +77,9 @@ class AdvertisementEntry:
         """Not said again yet by a neighbour that was reset."""
 
     @property
-    def life(self) -> Life:
-        """Whose it is."""
-        return self.publisher, self.incarnation
+    def key(self) -> str:
+        """Its name among those of its publisher."""
+        return self.id.removeprefix(advertisement_id(self.life, ""))
 
 
 class SubscriptionEntry:
