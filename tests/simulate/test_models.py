@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gravitate.broker.interface.inputs import ClientPublished, FrameReceived, TimerFired
+from gravitate.broker.interface.timers import StopLate
 from gravitate.broker.messages.frames import Data, Publications, Settled
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.simulate.models import ServiceModel, frame_bytes
@@ -18,7 +19,7 @@ def test_service_time_counts_batches_inputs_and_events() -> None:
     inputs = [
         FrameReceived("a", 1, Data(1, 0, [Publications([batch]), Settled(1)])),
         ClientPublished("p", EVENTS),
-        TimerFired("t"),
+        TimerFired(StopLate(), 0.0),
     ]
     assert model.duration_s(inputs) == pytest.approx(1.0 + 3 * 0.1 + 6 * 0.01)
     assert ServiceModel().instant()

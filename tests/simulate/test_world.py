@@ -6,6 +6,7 @@ import pytest
 
 from gravitate.broker.interface import effects as e
 from gravitate.broker.interface import inputs as i
+from gravitate.broker.interface.timers import MechanismTimer
 from gravitate.broker.messages.frames import Ping
 from gravitate.simulate.clients import Client
 from gravitate.simulate.hosts import REFUSED
@@ -13,6 +14,9 @@ from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.world import World
 
 from .toys import ToyBroker, pair
+
+TICK, TOCK = MechanismTimer("toy", "tick"), MechanismTimer("toy", "tock")
+GO = i.TimerFired(MechanismTimer("toy", "go"), 0.0)
 
 
 def toys(world: World) -> tuple[ToyBroker, ToyBroker]:
@@ -45,7 +49,7 @@ def say(world: World, *numbers: float) -> None:
         if isinstance(item, i.TimerFired)
         else []
     )
-    world._input(world.hosts["a"], i.TimerFired("say"))
+    world._input(world.hosts["a"], GO)
 
 
 def test_both_sides_learn_of_a_connection_after_the_latency_under_one_number() -> None:
@@ -97,12 +101,12 @@ def test_dialling_a_cut_line_or_a_broker_that_is_down_fails() -> None:
     a, _ = toys(world)
     world.cut("a", "b")
     a.reply = lambda item: [e.OpenLink("b")] if isinstance(item, i.TimerFired) else []
-    world._input(world.hosts["a"], i.TimerFired("dial"))
+    world._input(world.hosts["a"], GO)
     world.run(2.0)
     assert a.log[-1][1] == [i.LinkClosed("b", 0)]
     world.heal("a", "b")
     world.stop_broker("b")
-    world._input(world.hosts["a"], i.TimerFired("dial"))
+    world._input(world.hosts["a"], GO)
     world.run(3.0)
     assert a.log[-1][1] == [i.LinkClosed("b", 0)]
 
@@ -138,16 +142,14 @@ def test_a_timer_set_again_under_its_key_is_replaced() -> None:
     world = started()
     a, _ = toys(world)
     a.reply = lambda item: (
-        [e.SetTimer("tick", 1.5), e.SetTimer("tick", 1.8), e.SetTimer("tock", 1.6)]
-        if item == i.TimerFired("go")
-        else []
+        [e.SetTimer(TICK, 1.5), e.SetTimer(TICK, 1.8), e.SetTimer(TOCK, 1.6)] if item == GO else []
     )
-    world._input(world.hosts["a"], i.TimerFired("go"))
+    world._input(world.hosts["a"], GO)
     world.run(3.0)
     assert a.log[1:] == [
-        (1.0, [i.TimerFired("go")]),
-        (1.6, [i.TimerFired("tock")]),
-        (1.8, [i.TimerFired("tick")]),
+        (1.0, [GO]),
+        (1.6, [i.TimerFired(TOCK, 1.6)]),
+        (1.8, [i.TimerFired(TICK, 1.8)]),
     ]
 
 
@@ -157,7 +159,7 @@ def test_a_busy_broker_takes_what_came_meanwhile_as_one_batch() -> None:
     host = world.hosts["a"]
     steps = len(a.log)
     for number in range(3):
-        world.scheduler.at(1.0 + number * 0.01, lambda n: world._input(host, i.TimerFired(n)), "t")
+        world.scheduler.at(1.0 + number * 0.01, lambda _: world._input(host, GO), None)
     world.run(3.0)
     assert [len(inputs) for _, inputs in a.log[steps:]] == [1, 2]
     assert [now for now, _ in a.log[steps:]] == [pytest.approx(1.1), pytest.approx(1.2)]
@@ -214,13 +216,13 @@ def test_what_a_held_client_sends_waits_until_it_is_read_again() -> None:
     attachment = world.attach(ear, i.ClientConnected("c", 1), "a", 0.0)
     world.run(1.1)
     a.reply = lambda item: (
-        [e.HoldReading("c", item == i.TimerFired("hold"))] if isinstance(item, i.TimerFired) else []
+        [e.HoldReading("c", item == GO)] if isinstance(item, i.TimerFired) else []
     )
-    world._input(world.hosts["a"], i.TimerFired("hold"))
+    world._input(world.hosts["a"], GO)
     world.submit(attachment, "a", i.ClientAcknowledged("c", 1))
     world.run(1.5)
     assert a.times(i.ClientAcknowledged) == []
-    world._input(world.hosts["a"], i.TimerFired("read"))
+    world._input(world.hosts["a"], i.TimerFired(TICK, 0.0))
     world.run(2.0)
     assert a.times(i.ClientAcknowledged) == [1.5]
 
@@ -245,7 +247,7 @@ def asks(world: World, *brokers: str) -> list[tuple[float, dict[str, float]]]:
     b.reply = lambda item: (
         [e.PingBrokers("c", brokers, 1)] if isinstance(item, i.TimerFired) else []
     )
-    world._input(world.hosts["b"], i.TimerFired("ask"))
+    world._input(world.hosts["b"], GO)
     world.run(world.now + 3.0)
     return [
         (now, item.round_trips_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.effects import (
@@ -27,6 +28,7 @@ from gravitate.broker.interface.inputs import (
     LinkOpened,
     TimerFired,
 )
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
@@ -50,7 +52,7 @@ class Wired:
         self.now = 0.0
         self.brokers: dict[str, Broker] = {}
         self.effects: dict[str, list[Effect]] = {}
-        self.timers: dict[tuple[str, str], float] = {}
+        self.timers: dict[tuple[str, Timer], float] = {}
         self.queue: deque[tuple[str, Input]] = deque()
         self.cut: set[frozenset[str]] = set()
         self.connections: dict[frozenset[str], int] = {}
@@ -106,18 +108,20 @@ class Wired:
         """Fire the timers of the next `seconds`, in order."""
         end = self.now + seconds
         while due := [(at, key) for key, at in self.timers.items() if at <= end]:
-            at, (name, key) = min(due)
-            del self.timers[name, key]
+            at, (name, timer) = min(due, key=itemgetter(0))
+            del self.timers[name, timer]
             self.now = max(self.now, at)
             if name in self.brokers and not self.brokers[name].stopped:
-                self._carry_out(name, self.brokers[name].handle([TimerFired(key)], self.now))
+                fired = TimerFired(timer, at)
+                self._carry_out(name, self.brokers[name].handle([fired], self.now))
             self.run()
         self.now = end
 
-    def fire_early(self, name: str, key: str) -> None:
-        """A timer fires before its time, by as much as a node's may (`serve.timers`)."""
-        self.now = self.timers.pop((name, key)) - 0.0004
-        self.tell(name, TimerFired(key))
+    def fire_early(self, name: str, timer: Timer) -> None:
+        """A timer fires before its time, by as much as a node's may (`serve.node.timers`)."""
+        at = self.timers.pop((name, timer))
+        self.now = at - 0.0004
+        self.tell(name, TimerFired(timer, at))
 
     def lose(self, a: str, b: str) -> None:
         """Cut the connection with everything that is under way on it."""
@@ -154,7 +158,7 @@ class Wired:
                         del self.connections[pair]
                         self.queue.append((effect.peer, LinkClosed(name, effect.connection)))
                 case SetTimer():
-                    self.timers[name, effect.key] = effect.at
+                    self.timers[name, effect.timer] = effect.at
                 case Stopped():
                     # What it has said still arrives, then the end of each connection.
                     for pair in [pair for pair in self.connections if name in pair]:

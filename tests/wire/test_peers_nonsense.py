@@ -21,6 +21,7 @@ from gravitate.broker.interface.inputs import (
     LinkOpened,
     TimerFired,
 )
+from gravitate.broker.interface.timers import HoldOver
 from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
@@ -126,5 +127,6 @@ def _still_serves(broker: Broker) -> None:
     """A publication reaches the local subscriber, at the latest when its hold expires."""
     bodies = FrameBodies.from_events([Event({"topic": "fresh"})])
     publish: list[Input] = [ClientConnected("publisher", 2), ClientPublished("publisher", bodies)]
-    effects = broker.handle(publish, 0.0) + broker.handle([TimerFired("hold:publisher")], 100.0)
+    fired = TimerFired(HoldOver("publisher"), 100.0)
+    effects = broker.handle(publish, 0.0) + broker.handle([fired], 100.0)
     assert any(isinstance(e, Deliver) and e.batch.publisher == "publisher" for e in effects)

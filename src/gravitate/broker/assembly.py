@@ -115,6 +115,7 @@ class Parts:
             links.items(),
             context.options,
             context.emit,
+            context.set_timer,
             events.message,
             events.received,
             events.taken,
@@ -125,6 +126,7 @@ class Parts:
             self.links,
             context.options,
             context.emit,
+            context.set_timer,
             PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep),
         )
         self.destinations = Destinations(FORWARDERS[forwarding]())

@@ -21,7 +21,6 @@ from gravitate.broker.interface.effects import (
     STOPPING,
     CloseSession,
     Effect,
-    SetTimer,
     Stopped,
     Warn,
 )
@@ -48,6 +47,7 @@ from gravitate.broker.interface.inputs import (
     StopRequested,
     TimerFired,
 )
+from gravitate.broker.interface.timers import RecentOver, StopLate
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.moves.engine import MoveWatcher
@@ -139,15 +139,17 @@ class Broker:
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
-            self._context.emit(SetTimer("recent", now + RECENT_S_MAX))
+            self._context.set_timer(RecentOver(), now + RECENT_S_MAX)
         self._parts.posts.attach()
         return self._end()
 
     def handle(self, inputs: Sequence[Input], now: float) -> list[Effect]:
-        """Take a batch of inputs, in order; what is to be done about them."""
+        """Take a batch of inputs, in order; what is to be done about them.
+
+        Time never goes back, and is never before that of a timer."""
         assert not self.stopped, f"{self.broker_id} has stopped"
         context, handlers = self._context, self._handlers
-        context.now = now
+        context.now = max(context.now, now)
         context.step += 1
         context.effects = []
         for input in inputs:
@@ -161,7 +163,7 @@ class Broker:
             FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
             ClientPublished: clients.published,
             ClientAcknowledged: lambda i: clients.acknowledged(i.session, i.sequence),
-            TimerFired: lambda i: self._upkeep.on_timer(i.key),
+            TimerFired: self._upkeep.on_timer,
             ClientCongested: lambda i: clients.congested(i.session, i.congested),
             ClientConnected: self._connected,
             ClientDisconnected: lambda i: clients.disconnected(i.session),
@@ -233,7 +235,7 @@ class Broker:
         self.subscribers.tethered.stop()
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
-            self._context.emit(SetTimer("stop", at))
+            self._context.set_timer(StopLate(), at)
 
     def _may_drain(self) -> bool:
         return (

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from gravitate.broker.assembly import Parts
 from gravitate.broker.interface.effects import Warn
+from gravitate.broker.interface.inputs import TimerFired
+from gravitate.broker.interface.timers import (
+    ChoresLeft,
+    HoldOver,
+    LinkDown,
+    LinkIdle,
+    LinkTimer,
+    LocksOver,
+    MechanismTimer,
+    MoveLate,
+    PublisherLate,
+    RecallAgain,
+    RecentOver,
+    StopLate,
+    SubscriberLate,
+    TetheredHoldOver,
+    VisitOver,
+)
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.guests import Deliveries
 from gravitate.broker.observers import LinkChange
@@ -21,6 +40,7 @@ class Upkeep:
         self._parts = parts
         self._forget_recent = forget_recent
         self._late = late
+        self._on_timer = self._timers()
         self.has_reset = False
         """Since the last step some link has started anew."""
 
@@ -95,44 +115,40 @@ class Upkeep:
 
     # Timers --------------------------------------------------------------------------------
 
-    def on_timer(self, key: str) -> None:
-        match key.split(":", 2):
-            case ["link", what, peer]:
-                self._parts.peering.timer(what, peer, self._parts.context.now)
-            case ["mechanism", name, own_key]:
-                self._parts.posts.timer(name, own_key)
-            case ["hold", *session]:
-                self._parts.clients.hold_expired(":".join(session))
-            case ["tether", what, which]:
-                self._tether_timer(what, which)
-            case ["guest", what, which]:
-                self._parts.subscribers.timer(what, which)
-            case ["move", *move]:
-                self._parts.engine.on_timer(":".join(move))
-            case ["chores"]:
-                pass  # every step goes on with them
-            case ["recent"]:
-                self._forget_recent()
-            case ["leases"]:
-                self._parts.paths.watch_leases()
-            case ["stop"]:
-                self._late()
+    def on_timer(self, input: TimerFired) -> None:
+        if self._parts.context.fires(input):
+            self._on_timer[type(input.timer)](input.timer)
 
-    def _tether_timer(self, what: str, which: str) -> None:
-        match what:
-            case "hold":
-                self._parts.tethered.hold_expired(which)
-            case "arrive":
-                self._parts.tethers.late(which)
-            case "idle":
-                self._parts.tether_links.idle(which)
-            case "down":
-                if self._parts.tether_links.given_up(which):
-                    self._tethers_down(which)
+    def _timers(self) -> dict[type, Callable[[Any], None]]:
+        """What takes each kind of timer."""
+        parts = self._parts
+        subscribers = parts.subscribers
+        of_link = dict.fromkeys(
+            LinkTimer.__args__, lambda timer: parts.peering.on_timer(timer, parts.context.now)
+        )
+        return {
+            **of_link,
+            LinkIdle: lambda timer: parts.tether_links.idle(timer.peer),
+            LinkDown: lambda timer: self._tethers_down(timer.peer),
+            HoldOver: lambda timer: parts.clients.hold_expired(timer.client),
+            TetheredHoldOver: lambda timer: parts.tethered.hold_expired(timer.number),
+            MoveLate: lambda timer: parts.engine.on_timer(timer.move),
+            LocksOver: lambda timer: parts.paths.watch_leases(),
+            PublisherLate: lambda timer: parts.tethers.late(timer.number),
+            SubscriberLate: lambda timer: subscribers.tethers.late(timer.number),
+            VisitOver: lambda timer: subscribers.tethered.expired(timer.number),
+            RecallAgain: lambda timer: subscribers.tethers.ask_again(timer.number),
+            MechanismTimer: parts.posts.on_timer,
+            ChoresLeft: lambda timer: None,  # every step goes on with them
+            RecentOver: lambda timer: self._forget_recent(),
+            StopLate: lambda timer: self._late(),
+        }
 
     def _tethers_down(self, peer: str) -> None:
         """A link that tethers go over has been down for a while. Where it is the tree's too, what
         is under way on it is not forgotten: those who are served here for others go on."""
+        if not self._parts.tether_links.given_up(peer):
+            return
         if self._parts.links.is_neighbour(peer):
             self._parts.tethers.link_lost(peer)
             self._parts.subscribers.link_down(peer)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from gravitate.broker.interface import effects as e
 from gravitate.broker.interface import inputs as i
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.observers import Observer
 from gravitate.simulate.lines import Pipe
 
@@ -122,7 +123,7 @@ class Host:
         self.incarnation = 0
         self.broker: SteppedBroker | None = None
         self.pipes: dict[int, Pipe] = {}
-        self.timers: dict[str, float] = {}
+        self.timers: dict[Timer, float] = {}
         self.attachments: dict[str, Attachment] = {}
         self.connecting: deque[Attachment] = deque()
         """Of the `ClientConnected` in the inbox, in order."""

@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from gravitate.broker.interface import effects as e
 from gravitate.broker.interface import inputs as i
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.messages.frames import Data, Frame
 from gravitate.broker.observers import Observer
 from gravitate.config.distances import distance_ms, ways_ms
@@ -269,11 +270,11 @@ class World:
             disconnect(pipe)
             self._notice_end(pipe.twin)
 
-    def _fired(self, what: tuple[Host, int, str, float]) -> None:
-        host, incarnation, key, at = what
-        if host.incarnation == incarnation and host.timers.get(key) == at:
-            del host.timers[key]
-            self._input(host, i.TimerFired(key))
+    def _fired(self, what: tuple[Host, int, Timer, float]) -> None:
+        host, incarnation, timer, at = what
+        if host.incarnation == incarnation and host.timers.get(timer) == at:
+            del host.timers[timer]
+            self._input(host, i.TimerFired(timer, at))
 
     def _persisted(self, what: tuple[Host, int, int]) -> None:
         host, incarnation, token = what
@@ -374,9 +375,9 @@ class World:
                 if attachment is not None:
                     self._to_client(attachment, attachment.client.on_delivered, effect)
             elif type(effect) is e.SetTimer:
-                host.timers[effect.key] = effect.at
+                host.timers[effect.timer] = effect.at
                 scheduler.at(
-                    effect.at, self._fired, (host, host.incarnation, effect.key, effect.at)
+                    effect.at, self._fired, (host, host.incarnation, effect.timer, effect.at)
                 )
             else:
                 self._carry_out_rare(host, effect)

@@ -13,6 +13,7 @@ from gravitate.broker.interface.inputs import (
     LinkOpened,
     TimerFired,
 )
+from gravitate.broker.interface.timers import AcknowledgeLink, GraceOver, Heartbeat
 from gravitate.broker.links.peering import LOOK_AGAIN_S
 from gravitate.broker.messages.frames import (
     Acknowledge,
@@ -99,7 +100,7 @@ def test_what_was_received_twice_is_taken_once(broker: Broker) -> None:
     data = Data(1, 0, [Drained(("z", "y")), Drained(("y", "z"))])
     broker.handle([FrameReceived("b", 1, data)], 0.0)
     broker.handle([FrameReceived("b", 1, data)], 0.0)
-    effects = broker.handle([TimerFired("link:acknowledge:b")], 1.0)
+    effects = broker.handle([TimerFired(AcknowledgeLink("b"), 1.0)], 1.0)
     assert frames(effects) == [Acknowledge(2)]
 
 
@@ -111,12 +112,24 @@ def test_retries_back_off_up_to_a_bound(broker: Broker) -> None:
     assert delays == [1, 2, 4, 4, 4]
 
 
+def test_a_timer_that_was_set_anew_before_it_was_handled_does_not_count(broker: Broker) -> None:
+    grace = GraceOver("b")
+    due_at = BrokerOptions().link_grace_s
+    greet(broker)
+    fired = TimerFired(grace, due_at)
+    effects = broker.handle([LinkClosed("b", 1), fired], due_at)
+    assert SetTimer(grace, 2 * due_at) in effects
+    assert not broker.links["b"].given_up
+    broker.handle([TimerFired(grace, 2 * due_at)], 2 * due_at - 0.0004)
+    assert broker.links["b"].given_up
+
+
 def closed(effects: list[Effect]) -> bool:
     return any(isinstance(effect, CloseLink) for effect in effects)
 
 
 def beat(broker: Broker, now: float) -> list[Effect]:
-    return broker.handle([TimerFired("link:beat:b")], now)
+    return broker.handle([TimerFired(Heartbeat("b"), now)], now)
 
 
 def test_a_heartbeat_measures_the_round_trip_and_cuts_a_silent_peer(broker: Broker) -> None:
@@ -135,7 +148,7 @@ def test_a_broker_that_was_paused_reads_before_it_judges_its_neighbours(broker: 
     greet(broker)
     effects = beat(broker, 20.0)
     assert not closed(effects)
-    assert SetTimer("link:beat:b", 20.0 + LOOK_AGAIN_S) in effects
+    assert SetTimer(Heartbeat("b"), 20.0 + LOOK_AGAIN_S) in effects
     broker.handle([FrameReceived("b", 1, Ping(19.0))], 20.01)
     assert not closed(beat(broker, 20.0 + LOOK_AGAIN_S))
 

@@ -15,6 +15,7 @@ from gravitate.broker.interface.inputs import (
     MoveRequested,
     TimerFired,
 )
+from gravitate.broker.interface.timers import MechanismTimer
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.model.filters import EVERYTHING
 from gravitate.model.moves import Rationale, RelocatePublisher
@@ -57,7 +58,7 @@ class Scene:
     def asked(self, *brokers: str) -> list[PingBrokers]:
         """Everything that clients were asked to measure, after asking once more."""
         self.curious.wanted = brokers
-        self.wired.tell("a", TimerFired("mechanism:curious:ask"))
+        self.wired.tell("a", TimerFired(MechanismTimer("curious", "ask"), self.wired.now))
         return [e for e in self.wired.effects["a"] if isinstance(e, PingBrokers)]
 
     def answer(self, token: int, **round_trips_s: float) -> None:

@@ -28,8 +28,10 @@ from gravitate.broker.interface.inputs import (
     MoveRequested,
     StopRequested,
 )
+from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import GuestCut
 from gravitate.broker.moves.reassignment import SOURCE, State
+from gravitate.broker.moves.table import On
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
@@ -272,7 +274,7 @@ def test_a_word_of_its_arrival_that_was_lost_is_asked_for_again(scene: Scene) ->
 
 
 @pytest.mark.parametrize("state", [State.ASKED, State.PREPARING])
-def test_a_timer_that_is_a_little_early_changes_nothing(scene: Scene, state: State) -> None:
+def test_a_timer_that_is_a_little_early_counts_as_on_time(scene: Scene, state: State) -> None:
     wired = scene.wired
     moves = wired.brokers["a"].engine
     guests = wired.brokers["d"].subscribers.guests
@@ -281,15 +283,12 @@ def test_a_timer_that_is_a_little_early_changes_nothing(scene: Scene, state: Sta
     else:
         scene.request_until(lambda: len(guests) == 1)
         scene.publish_soon()
-    wired.fire_early("a", "move:m1")
-    assert ("a", "move:m1") in wired.timers
-    scene.acknowledge("a")
-    scene.pause()
-    scene.arrive()
-    assert scene.ends.outcomes == [MoveOutcome.DONE]
+    wired.fire_early("a", MoveLate("m1"))
+    assert scene.ends.outcomes == [MoveOutcome(SOURCE.upon(state, On.LATE)[0].to.value)]
     scene.publish()
-    scene.served("a", "d")
-    scene.at_rest("d")
+    scene.acknowledge("a")
+    scene.served("a")
+    scene.at_rest("a")
 
 
 def test_a_cut_for_a_guest_that_is_not_ready_does_not_count(scene: Scene) -> None:
@@ -309,8 +308,8 @@ def test_a_client_under_way_is_not_waited_for_longer_than_said(scene: Scene) -> 
     scene.leave()
     left_at = scene.wired.now
     until = left_at + PATIENCE_S[State.LEAVING]
-    while scene.wired.timers["a", "move:m1"] < until:
-        scene.wired.fire_early("a", "move:m1")
+    while scene.wired.timers["a", MoveLate("m1")] < until:
+        scene.wired.fire_early("a", MoveLate("m1"))
     assert scene.ends.outcomes == []
     scene.wired.pass_time(until - scene.wired.now)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]

@@ -17,6 +17,7 @@ from gravitate.broker.interface.inputs import (
     StopRequested,
     TimerFired,
 )
+from gravitate.broker.interface.timers import ChoresLeft
 from gravitate.model.language import parse
 from gravitate.simulate.checkers.leaks import held
 from tests.support.wired import QUIET, Wired
@@ -45,8 +46,8 @@ def leave(wired: Wired, name: str, client: str) -> list[int]:
     broker, sizes = wired.brokers[name], [len(wired.brokers[name].router.entries())]
     effects = broker.handle([ClientDisconnected(client)], wired.now)
     sizes.append(len(broker.router.entries()))
-    while SetTimer("chores", wired.now) in effects:
-        effects = broker.handle([TimerFired("chores")], wired.now)
+    while SetTimer(ChoresLeft(), wired.now) in effects:
+        effects = broker.handle([TimerFired(ChoresLeft(), wired.now)], wired.now)
         sizes.append(len(broker.router.entries()))
     return [before - after for before, after in pairwise(sizes) if before > after]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.messages.frames import Frame
 from gravitate.model.events import Batch
 
@@ -120,9 +121,9 @@ class CloseLink(msgspec.Struct, frozen=True):
 
 
 class SetTimer(msgspec.Struct, frozen=True):
-    """`TimerFired(key)` at time `at` (seconds); a timer of the same key is replaced."""
+    """`TimerFired(timer, at)` at time `at` (seconds); an equal timer is replaced."""
 
-    key: str
+    timer: Timer
     at: float
 
 

@@ -10,6 +10,7 @@ import enum
 
 import msgspec
 
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.messages.frames import Frame
 from gravitate.model.events import Bodies
 from gravitate.model.filters import Filter
@@ -163,9 +164,11 @@ class FrameReceived(msgspec.Struct, frozen=True):
 
 
 class TimerFired(msgspec.Struct, frozen=True):
-    """The time asked for with `SetTimer` has come."""
+    """The time asked for with `SetTimer` has come: `due_at`. A driver's clock may be a little
+    behind it; the broker's is not."""
 
-    key: str
+    timer: Timer
+    due_at: float
 
 
 class Persisted(msgspec.Struct, frozen=True):

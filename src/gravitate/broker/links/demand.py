@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import LinkDown, LinkIdle
 from gravitate.broker.links.link import Role
 from gravitate.broker.links.peering import Peering
 from gravitate.broker.links.table import LinkTable
@@ -44,8 +44,8 @@ class TetherLinks:
         self._others = None if others is None else frozenset(others)
         self._expected: dict[str, tuple[str, float]] = {}
         """By move: the broker that will attach a client here, until when it may."""
-        self._down_at: dict[str, float] = {}
-        """Since when links have not been up."""
+        self._down: set[str] = set()
+        """Links that are not up, and waited for."""
 
     def is_up(self, peer: str) -> bool:
         """Whether what is said to `peer` reaches it now; this broker always hears itself."""
@@ -81,7 +81,7 @@ class TetherLinks:
         more, or else in a little while."""
         if self._has_role(peer) and not self._needed(peer):
             waits = self._expected_until(peer) or [self._context.now + LINGER_S]
-            self._context.emit(SetTimer(f"tether:idle:{peer}", max(waits)))
+            self._context.set_timer(LinkIdle(peer), max(waits))
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
@@ -98,32 +98,28 @@ class TetherLinks:
         if not self._has_role(peer):
             return
         if not self.is_needed(peer):
-            self._context.emit(SetTimer(f"tether:idle:{peer}", now))
-        elif peer not in self._down_at:
-            self._down_at[peer] = now
-            self._context.emit(SetTimer(f"tether:down:{peer}", now + DOWN_S_MAX))
+            self._context.set_timer(LinkIdle(peer), now)
+        elif peer not in self._down:
+            self._down.add(peer)
+            self._context.set_timer(LinkDown(peer), now + DOWN_S_MAX)
 
     def up(self, peer: str) -> None:
-        self._down_at.pop(peer, None)
+        self._down.discard(peer)
 
     def given_up(self, peer: str) -> bool:
         """Whether a link has been down for too long. One that is for tethers alone is forgotten
         then, with what is under way on it; whoever comes back starts anew."""
-        since = self._down_at.get(peer)
-        if since is None:
-            return False
-        if self._context.now < since + DOWN_S_MAX:
-            self._context.emit(SetTimer(f"tether:down:{peer}", since + DOWN_S_MAX))
+        if peer not in self._down:
             return False
         if self._links.is_neighbour(peer):
-            del self._down_at[peer]
+            self._down.discard(peer)
         else:
             self._forget(peer)
         return True
 
     def _forget(self, peer: str) -> None:
         self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
-        self._down_at.pop(peer, None)
+        self._down.discard(peer)
         self._peering.release(peer, Role.TETHER)
 
     def _has_role(self, peer: str) -> bool:

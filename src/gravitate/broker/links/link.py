@@ -6,6 +6,7 @@ import enum
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from gravitate.broker.interface.timers import AcknowledgeLink
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
@@ -78,7 +79,9 @@ class Link:
         """It has forgotten what it had to say, events apart: the next connection is a reset."""
         self.unacknowledged = 0
         """Messages received since the last acknowledgement went out."""
-        self.acknowledge_timer = False
+        self.acknowledge_timer = AcknowledgeLink(peer)
+        self.is_timed = False
+        """That timer is set."""
         self.attempts = 0
         self.heard_at = 0.0
         self.pinged_at = 0.0

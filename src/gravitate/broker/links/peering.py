@@ -17,7 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
+from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, Warn
+from gravitate.broker.interface.timers import (
+    AcknowledgeLink,
+    GraceOver,
+    Heartbeat,
+    LinkAbsent,
+    LinkTimer,
+    RetryLink,
+)
 from gravitate.broker.links.link import Link, LinkState, Role
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import (
@@ -46,8 +54,6 @@ LOOK_AGAIN_S: Final = 0.2
 """But not before it has been looked at once more: who was paused itself has not read yet."""
 ABSENT_AFTER_S: Final = 0.5
 """A link that is down for longer is not waited for by those who need not."""
-EARLY_S: Final = 0.001
-"""What a driver's timers may be early."""
 COMPLAIN_EVERY_S: Final = 60.0
 
 
@@ -70,6 +76,7 @@ class Peering:
         links: LinkTable,
         options: BrokerOptions,
         emit: Callable[[Effect], None],
+        set_timer: Callable[[LinkTimer, float], None],
         ports: PeeringPorts,
     ) -> None:
         self._broker_id = broker_id
@@ -77,6 +84,7 @@ class Peering:
         self._links = links
         self._options = options
         self._emit = emit
+        self._set_timer = set_timer
         self._ports = ports
         self._resets = 0
         """Of all links so far."""
@@ -183,29 +191,30 @@ class Peering:
             case _:
                 raise PeerError("unexpected-frame", type(frame).__name__)
 
-    def timer(self, what: str, peer: str, now: float) -> None:
+    def on_timer(self, timer: LinkTimer, now: float) -> None:
+        peer = timer.peer
         link = self._links.get(peer)
         if link is None:
             return
-        match what:
-            case "acknowledge":
-                link.acknowledge_timer = False
+        match timer:
+            case AcknowledgeLink():
+                link.is_timed = False
                 if link.unacknowledged and link.state is LinkState.UP:
                     self._links.say_received(link)
-            case "retry":
+            case RetryLink():
                 if link.state is LinkState.DOWN and link.dials:
                     self._emit(OpenLink(peer))
-            case "beat":
+            case Heartbeat():
                 self._heartbeat(link, now)
             # These timers were set anew at every loss, so the link has not been up since.
-            case "absent":
+            case LinkAbsent():
                 if link.state is not LinkState.UP:
                     link.is_absent = True
                     self._ports.changed(peer, LinkChange.ABSENT)
-            case "grace":
+            case GraceOver():
                 if link.state is LinkState.GREETING:
                     # It has said what it counts by, so that does not change now.
-                    self._emit(SetTimer(f"link:grace:{peer}", now + LOOK_AGAIN_S))
+                    self._set_timer(timer, now + LOOK_AGAIN_S)
                 elif link.state is LinkState.DOWN:
                     self._give_up(link)
 
@@ -291,10 +300,10 @@ class Peering:
 
     def _expect(self, link: Link, now: float) -> None:
         """A link that is not up for a while is absent, after long it is given up."""
-        self._emit(SetTimer(f"link:absent:{link.peer}", now + ABSENT_AFTER_S))
+        self._set_timer(LinkAbsent(link.peer), now + ABSENT_AFTER_S)
         if self._options.link_grace_s:
             at = now + self._options.link_grace_s
-            self._emit(SetTimer(f"link:grace:{link.peer}", at))
+            self._set_timer(GraceOver(link.peer), at)
 
     def _retry(self, link: Link, now: float) -> None:
         if not link.dials:
@@ -302,7 +311,7 @@ class Peering:
         options = self._options
         delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
         link.attempts += 1
-        self._emit(SetTimer(f"link:retry:{link.peer}", now + delay))
+        self._set_timer(RetryLink(link.peer), now + delay)
 
     def _give_up(self, link: Link) -> None:
         link.given_up = link.starts_anew = True
@@ -340,22 +349,21 @@ class Peering:
         every_s = self._options.heartbeat_s
         if every_s:
             at = min(link.pinged_at + every_s, link.heard_at + SILENT_BEATS * every_s)
-            self._emit(SetTimer(f"link:beat:{link.peer}", max(at, now)))
+            self._set_timer(Heartbeat(link.peer), max(at, now))
 
     def _heartbeat(self, link: Link, now: float) -> None:
         if link.state is LinkState.DOWN:
             return
         every_s = self._options.heartbeat_s
-        silent_s = now - link.heard_at
-        if silent_s >= SILENT_BEATS * every_s - EARLY_S:
+        if now >= link.heard_at + SILENT_BEATS * every_s:
             if link.is_doubted:
-                self._close(link, f"silent for {silent_s:.1f} s", now)
+                self._close(link, f"silent for {now - link.heard_at:.1f} s", now)
                 return
             link.is_doubted = True
-            self._emit(SetTimer(f"link:beat:{link.peer}", now + LOOK_AGAIN_S))
+            self._set_timer(Heartbeat(link.peer), now + LOOK_AGAIN_S)
             return
         link.is_doubted = False
-        if now >= link.pinged_at + every_s - EARLY_S:
+        if now >= link.pinged_at + every_s:
             link.pinged_at = now
             if link.state is LinkState.UP:
                 self._emit(Send(link.peer, link.connection, Ping(now)))

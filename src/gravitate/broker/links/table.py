@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from gravitate.broker.interface.effects import Effect, Send, SetTimer
+from gravitate.broker.interface.effects import Effect, Send
+from gravitate.broker.interface.timers import LinkTimer
 from gravitate.broker.links.link import Link, LinkState, Mark, Role
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
@@ -39,6 +40,7 @@ class LinkTable:
         links: Iterable[tuple[str, bool]],
         options: BrokerOptions,
         emit: Callable[[Effect], None],
+        set_timer: Callable[[LinkTimer, float], None],
         deliver: Callable[[str, Message], None],
         received: Callable[[str, Message], None],
         taken: Callable[[str, Message], None],
@@ -46,6 +48,7 @@ class LinkTable:
         self._broker_id = broker_id
         self._options = options
         self._emit = emit
+        self._set_timer = set_timer
         self._deliver = deliver
         self._received = received
         """Told of every message that a broker at the other end of a tether has received."""
@@ -163,10 +166,10 @@ class LinkTable:
                 link.unacknowledged = 0
             elif link.unacknowledged >= self._options.acknowledge_every or self.draining:
                 self.say_received(link)
-            elif link.unacknowledged and not link.acknowledge_timer:
-                link.acknowledge_timer = True
+            elif link.unacknowledged and not link.is_timed:
+                link.is_timed = True
                 at = now + self._options.acknowledge_after_s
-                self._emit(SetTimer(f"link:acknowledge:{link.peer}", at))
+                self._set_timer(link.acknowledge_timer, at)
         self.touched.clear()
 
     def _framed(self, messages: list[Message]) -> Iterator[list[Message]]:

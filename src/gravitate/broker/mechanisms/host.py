@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import MechanismTimer
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import (
@@ -54,8 +54,8 @@ class Posts:
         if receiver is not None:
             receiver.on_message(peer, bytes(message.body), self._context.now)
 
-    def timer(self, name: str, key: str) -> None:
-        self._mechanisms[name].on_timer(key, self._context.now)
+    def on_timer(self, timer: MechanismTimer) -> None:
+        self._mechanisms[timer.mechanism].on_timer(timer.key, self._context.now)
 
     def send(self, mechanism: Mechanism, peer: str, body: bytes) -> None:
         self._send(peer, MechanismMessage(mechanism.name, body))
@@ -66,7 +66,7 @@ class Posts:
             )
 
     def set_timer(self, mechanism: Mechanism, key: str, at: float) -> None:
-        self._context.emit(SetTimer(f"mechanism:{mechanism.name}:{key}", at))
+        self._context.set_timer(MechanismTimer(mechanism.name, key), at)
 
     def neighbours(self) -> list[str]:
         return self._links.neighbours()

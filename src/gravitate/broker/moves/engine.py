@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.links.seek import Found
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import LEASE, On, Part, Row
@@ -225,7 +225,7 @@ class Engine:
         if again is not None:
             at = min(at or LEASE, self._context.now + again[0])
         if at is not None:
-            self._context.emit(SetTimer(f"move:{run.id}", at))
+            self._context.set_timer(MoveLate(run.id), at)
 
     def on_timer(self, move: str) -> None:
         """A state has lasted long, or too long."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
+from gravitate.broker.interface.timers import LocksOver
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import (
@@ -73,7 +73,7 @@ class MovePaths:
         """Leases that have ended are forgotten; who never said that a move is over is gone."""
         at = self.lock.next_end(self._context.now)
         if at is not None:
-            self._context.emit(SetTimer("leases", at))
+            self._context.set_timer(LocksOver(), at)
 
     def ask(self, move: ClientMove, lease_s: float, tether: str) -> None:
         """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the

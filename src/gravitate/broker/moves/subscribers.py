@@ -70,15 +70,6 @@ class SubscriberMoves:
 
     # What happens here ---------------------------------------------------------------------
 
-    def timer(self, what: str, which: str) -> None:
-        match what:
-            case "lost":
-                self.tethered.expired(which)
-            case "arrive":
-                self.tethers.late(which)
-            case "recall":
-                self.tethers.ask_again(which)
-
     def needs_link(self, peer: str) -> bool:
         return peer in self.tethers.peers() or self.tethered.is_origin(peer)
 

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import SetTimer
-
-TIMER: Final = "chores"
+from gravitate.broker.interface.timers import ChoresLeft
 
 Piece = Callable[[], None]
 
@@ -42,7 +39,7 @@ class Chores:
         """The step ends: use what is left of it, and see to it that there is another."""
         self._do()
         if self.waiting:
-            self._context.emit(SetTimer(TIMER, self._context.now))
+            self._context.set_timer(ChoresLeft(), self._context.now)
 
     def _do(self) -> None:
         if self._step != self._context.step:

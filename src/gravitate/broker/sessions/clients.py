@@ -31,6 +31,7 @@ from gravitate.broker.interface.inputs import (
     ClientSubscribed,
     Continues,
 )
+from gravitate.broker.interface.timers import HoldOver
 from gravitate.broker.messages.guests import Wanted
 from gravitate.broker.sessions.elsewhere import PublishersElsewhere
 from gravitate.broker.sessions.inbound import Inbound
@@ -127,7 +128,7 @@ class Clients:
 
     def _new_inbound(self, input: ClientConnected) -> Inbound:
         about = (input.session, input.incarnation, input.attachment * ATTACHMENTS_MAX)
-        options, timer = self._context.options, f"hold:{input.session}"
+        options, timer = self._context.options, HoldOver(input.session)
         return Inbound(*about, options, self._outlet.say, timer, self._publishers)
 
     def arrived(self, id: str) -> None:

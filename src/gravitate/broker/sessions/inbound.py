@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from gravitate.broker.interface.effects import ToPublisher
 from gravitate.broker.interface.inputs import ClientPublished
+from gravitate.broker.interface.timers import HoldOver, TetheredHoldOver
 from gravitate.broker.links.link import Mark
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
@@ -35,8 +36,8 @@ name, about."""
 
 
 class Inbound:
-    """One publisher. `say` is its outlet: it takes what the client is to be told. `hold_timer` is
-    the key of the timer that ends the wait of `held`."""
+    """One publisher. `say` is its outlet: it takes what the client is to be told. `hold_timer` ends
+    the wait of `held`."""
 
     origin: str | None = None
     """The broker that its client is connected to; None: this one, without a tether."""
@@ -48,7 +49,7 @@ class Inbound:
         attachment: int,
         options: BrokerOptions,
         say: Callable[[ToPublisher], None],
-        hold_timer: str,
+        hold_timer: HoldOver | TetheredHoldOver,
         at: PublishesAt,
     ) -> None:
         self.id = id

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import AdvertisementSettled, Attached, HoldReading, SetTimer
+from gravitate.broker.interface.effects import AdvertisementSettled, Attached, HoldReading
 from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.router import Router
@@ -291,7 +291,7 @@ class Publishers:
             return
         if not publisher.held:
             at = context.now + context.options.hold_s_max
-            context.emit(SetTimer(publisher.hold_timer, at))
+            context.set_timer(publisher.hold_timer, at)
         publisher.held.append(batch)
         publisher.unpublished.add(batch.bodies)
         self.update_reading(publisher)

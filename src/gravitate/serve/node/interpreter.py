@@ -159,7 +159,7 @@ class Interpreter:
                     except Exception as error:
                         self._link_failed(effect.connection, error)
                 case SetTimer():
-                    self._timers.set(effect.key, effect.at)
+                    self._timers.set(effect.timer, effect.at)
                 case OpenLink():
                     self._links.open(effect.peer)
                 case CloseLink():

@@ -120,7 +120,7 @@ class Node:
         self._running = False
         self._ended = False
         self._gone: set[str] = set()
-        self._timers = Timers(self.now, lambda key: self.submit(TimerFired(key)))
+        self._timers = Timers(self.now, lambda timer, at: self.submit(TimerFired(timer, at)))
         self._interpreter = Interpreter(
             broker_id,
             self.links,

@@ -1,4 +1,4 @@
-"""The timers of a node: by key, the time each is wanted for; the latest wish counts.
+"""The timers of a node: the time each is wanted for; the latest wish counts.
 
 Brokers put most of their timers off again and again. Putting one off costs nothing here: the loop
 looks at it when it was first wanted, and then again when it is wanted now.
@@ -10,52 +10,56 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from gravitate.broker.interface.timers import Timer
+
 EARLY_S: Final = 0.0005
 """The loop's clock ticks in milliseconds: half of one early is on time."""
 
 
 class Timers:
-    """`now` is the clock that times are told by, `fired` is called with the key."""
+    """`now` is the clock that times are told by, `fired` is called with the timer and
+    the time it was wanted for."""
 
-    def __init__(self, now: Callable[[], float], fired: Callable[[str], None]) -> None:
+    def __init__(self, now: Callable[[], float], fired: Callable[[Timer, float], None]) -> None:
         self._now = now
         self._fired = fired
         self._loop = asyncio.get_running_loop()
-        self._timers: dict[str, _Timer] = {}
+        self._timers: dict[Timer, _Setting] = {}
 
-    def set(self, key: str, at: float) -> None:
-        """Fire at `at`; a timer of the same key is replaced."""
-        timer = self._timers.get(key)
-        if timer is not None:
-            timer.at = at
-            if timer.armed_for <= at:
+    def set(self, timer: Timer, at: float) -> None:
+        """Fire at `at`; an equal timer is replaced."""
+        setting = self._timers.get(timer)
+        if setting is not None:
+            setting.at = at
+            if setting.armed_for <= at:
                 # It fires too early and is then armed again: cheaper than cancelling each time.
                 return
-            timer.handle.cancel()
+            setting.handle.cancel()
         else:
-            timer = self._timers[key] = _Timer(at)
-        self._arm(key, timer)
+            setting = self._timers[timer] = _Setting(at)
+        self._arm(timer, setting)
 
     def cancel(self) -> None:
         """None of them fires any more."""
-        for timer in self._timers.values():
-            timer.handle.cancel()
+        for setting in self._timers.values():
+            setting.handle.cancel()
         self._timers.clear()
 
-    def _arm(self, key: str, timer: _Timer) -> None:
-        timer.armed_for = timer.at
-        timer.handle = self._loop.call_later(max(0.0, timer.at - self._now()), self._fire, key)
+    def _arm(self, timer: Timer, setting: _Setting) -> None:
+        setting.armed_for = setting.at
+        delay_s = max(0.0, setting.at - self._now())
+        setting.handle = self._loop.call_later(delay_s, self._fire, timer)
 
-    def _fire(self, key: str) -> None:
-        timer = self._timers[key]
-        if timer.at > self._now() + EARLY_S:
-            self._arm(key, timer)
+    def _fire(self, timer: Timer) -> None:
+        setting = self._timers[timer]
+        if setting.at > self._now() + EARLY_S:
+            self._arm(timer, setting)
             return
-        del self._timers[key]
-        self._fired(key)
+        del self._timers[timer]
+        self._fired(timer, setting.at)
 
 
-class _Timer:
+class _Setting:
     """When a timer is wanted, and when the loop will look at it (never later)."""
 
     __slots__ = ("armed_for", "at", "handle")

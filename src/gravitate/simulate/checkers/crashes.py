@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.inputs import Input, TimerFired
+from gravitate.broker.interface.timers import GraceOver, StopLate
 from gravitate.broker.links.link import LinkState
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.overlay.tree import path
@@ -22,10 +23,6 @@ from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.entries import EntryChecker
 from gravitate.simulate.checkers.held import held
 from gravitate.simulate.hosts import SteppedBroker, StepWatcher
-
-GIVE_UP = "link:grace:"
-STOP = "stop"
-"""Timers by which something is given up."""
 
 
 def crosses(
@@ -63,14 +60,12 @@ class LossWatcher(Observer, StepWatcher):
     ) -> None:
         assert isinstance(core, Broker)
         for item in inputs:
-            if type(item) is not TimerFired:
-                continue
-            if item.key == STOP:
-                self._excuse(broker, core)
-            elif item.key.startswith(GIVE_UP):
-                peer = item.key.removeprefix(GIVE_UP)
-                if peer in core.links and core.links[peer].state is not LinkState.UP:
-                    self._excuse(broker, core.links[peer])
+            match item:
+                case TimerFired(timer=StopLate()):
+                    self._excuse(broker, core)
+                case TimerFired(timer=GraceOver(peer)):
+                    if peer in core.links and core.links[peer].state is not LinkState.UP:
+                        self._excuse(broker, core.links[peer])
 
     def on_link(self, broker: str, peer: str, change: LinkChange, now: float) -> None:
         if change is LinkChange.GIVEN_UP and peer in self._near[broker]:

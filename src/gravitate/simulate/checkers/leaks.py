@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gravitate.broker.core import Broker
+from gravitate.broker.interface.timers import GraceOver, Heartbeat
 from gravitate.simulate.checkers.walking import CONTAINERS, OWN, attributes
 from gravitate.simulate.world import World
 
@@ -18,8 +19,10 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Broker.mechanisms": "what is switched on",
     "Context.effects": "those of the last step, which the driver has",
     "Context.observers": "who watches",
+    "Context._due": "timers, which are looked at where they are set",
     "Parts.mechanisms": "what is switched on",
     "Broker._handlers": "what takes each kind of input",
+    "Upkeep._on_timer": "what takes each kind of timer",
     "Incoming._on_any_link": "what takes each kind of message",
     "Incoming._along_tree": "what takes each kind of message",
     "Incoming._unheard": "neighbours that were never there",
@@ -53,7 +56,7 @@ MAY_STAY: Final[Mapping[str, str]] = {
 
 _NESTED: Final = ("Destinations._plans", "Part._by_event", "Part.waits", "Part.rows")
 """Those of them whose own containers may stay too."""
-_TIMERS_STAY: Final = ("link:beat:", "link:grace:")
+_TIMERS_STAY: Final = (Heartbeat, GraceOver)
 """Links are watched for as long as they are."""
 
 
@@ -63,9 +66,9 @@ def left_behind(world: World) -> Iterator[str]:
         if isinstance(host.broker, Broker):
             for found in held(host.broker):
                 yield f"{host.id} still holds {found}"
-            for key in host.timers:
-                if not key.startswith(_TIMERS_STAY):
-                    yield f"{host.id} still has the timer {key}"
+            for timer in host.timers:
+                if not isinstance(timer, _TIMERS_STAY):
+                    yield f"{host.id} still has the timer {timer}"
 
 
 def held(root: object) -> Iterator[str]:

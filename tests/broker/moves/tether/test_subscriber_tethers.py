@@ -15,8 +15,8 @@ from gravitate.broker.interface.inputs import (
     ClientUnsubscribed,
     MoveRequested,
     StopRequested,
-    TimerFired,
 )
+from gravitate.broker.interface.timers import LinkDown, LinkIdle
 from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
 from gravitate.broker.links.link import Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
@@ -286,9 +286,7 @@ def test_timers_that_are_a_little_early_do_not_keep_a_link_that_is_lost(scene: S
     scene.wired.run()
     scene.publish()
     for broker, peer in ("ad", "da"):
-        scene.wired.fire_early(broker, f"tether:down:{peer}")
-    assert scene.place() == ("d", State.ATTACHED)
-    scene.wired.pass_time(1.0)
+        scene.wired.fire_early(broker, LinkDown(peer))
     assert scene.place() == ("a", State.ATTACHED)
     scene.publish()
     scene.served()
@@ -299,10 +297,8 @@ def test_a_timer_that_is_a_little_early_does_not_keep_a_link_that_nobody_uses() 
     links = wired.brokers["d"].tether_links
     prepare = PrepareMove("m", tuple("abcd"), 5.0, "a")
     wired.brokers["c"].dispatch.send_control("d", prepare)
-    wired.tell("c", TimerFired("anything: what waits is sent"))
-    wired.fire_early("d", "tether:idle:a")
-    assert links.exists("a")
-    wired.pass_time(1.0)
+    wired.tell("c")
+    wired.fire_early("d", LinkIdle("a"))
     assert not links.exists("a")
 
 

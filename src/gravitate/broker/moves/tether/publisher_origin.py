@@ -37,8 +37,8 @@ from gravitate.broker.interface.effects import (
     UNHEARD,
     AdvertisementSettled,
     Attached,
-    SetTimer,
 )
+from gravitate.broker.interface.timers import PublisherLate
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
@@ -265,7 +265,7 @@ class Tethers:
 
     def _set_arrive_timer(self, tether: Tether) -> None:
         at = self._context.now + ARRIVE_S_MAX
-        self._context.emit(SetTimer(f"tether:arrive:{tether.number}", at))
+        self._context.set_timer(PublisherLate(tether.number), at)
 
     def _say_attach(self, tether: Tether, way: tuple[str, ...] = (), lost: str = "") -> None:
         about = (*tether.key, tether.attachment)
@@ -419,11 +419,11 @@ class Tethers:
             elif tether.broker == peer and tether.state is not State.WITHDRAWN:
                 self._go_home(tether, peer)
 
-    def late(self, number: str) -> None:
+    def late(self, number: int) -> None:
         """A publisher should have been attached by now."""
         here = self._context.broker_id
         for tether in list(self._by_publisher.values()):
-            if str(tether.number) != number:
+            if tether.number != number:
                 continue
             if tether.state is State.ATTACHING and tether.broker != here:
                 self._go_back(tether)

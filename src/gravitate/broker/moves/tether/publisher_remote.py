@@ -30,6 +30,7 @@ from gravitate.broker.interface.effects import (
     Redirect,
     ToPublisher,
 )
+from gravitate.broker.interface.timers import TetheredHoldOver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import (
@@ -105,7 +106,7 @@ class Tethered(Inbound):
     ) -> None:
         about = (id, incarnation, attachment)
         self.outlet = _ToOrigin(tell, origin, about)
-        super().__init__(*about, options, self.outlet.say, f"tether:hold:{number}", at)
+        super().__init__(*about, options, self.outlet.say, TetheredHoldOver(number), at)
         self.origin: str = origin
         self.number = number
 
@@ -274,9 +275,9 @@ class TetheredPublishers:
                 self._end(publisher)
                 publisher.say(CloseSession(publisher.id, reason))
 
-    def hold_expired(self, number: str) -> None:
+    def hold_expired(self, number: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._by_number.get(int(number))
+        publisher = self._by_number.get(number)
         if publisher is not None:
             self._publishers.release(publisher)
 

@@ -32,7 +32,8 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, OVERLOADED, SetTimer, SubscriptionSettled
+from gravitate.broker.interface.effects import MOVED, OVERLOADED, SubscriptionSettled
+from gravitate.broker.interface.timers import RecallAgain, SubscriberLate
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.messages.guests import (
     Deliveries,
@@ -242,7 +243,7 @@ class SubscriberTethers:
         tether.move = move
         if place != self._context.broker_id:
             at = self._context.now + ARRIVE_S_MAX
-            self._context.emit(SetTimer(f"guest:arrive:{tether.number}", at))
+            self._context.set_timer(SubscriberLate(tether.number), at)
         self._say_attach(tether)
         for peer in sorted(left):
             self._links.review(peer)
@@ -303,11 +304,11 @@ class SubscriberTethers:
     def _ask_again_later(self, tether: SubscriberTether) -> None:
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
-        self._context.emit(SetTimer(f"guest:recall:{tether.number}", self._context.now + delay_s))
+        self._context.set_timer(RecallAgain(tether.number), self._context.now + delay_s)
 
-    def ask_again(self, number: str) -> None:
+    def ask_again(self, number: int) -> None:
         """The broker that a subscriber is recalled from has not answered yet."""
-        tether = self._by_number.get(int(number))
+        tether = self._by_number.get(number)
         if tether is None or not tether.recall:
             return
         self._ask_again_later(tether)
@@ -422,9 +423,9 @@ class SubscriberTethers:
                 else:
                     self._recall(tether)
 
-    def late(self, number: str) -> None:
+    def late(self, number: int) -> None:
         """A subscriber should have been attached by now."""
-        tether = self._by_number.get(int(number))
+        tether = self._by_number.get(number)
         if (
             tether is not None
             and tether.state is State.ATTACHING

@@ -30,10 +30,10 @@ from gravitate.broker.interface.effects import (
     Attached,
     CloseSession,
     Redirect,
-    SetTimer,
     SubscriptionSettled,
     ToClient,
 )
+from gravitate.broker.interface.timers import VisitOver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.messages.guests import (
@@ -536,11 +536,11 @@ class TetheredSubscribers:
     def _set_lease(self, subscriber: TetheredSubscriber, for_s: float) -> None:
         self._leased[subscriber.serial] = subscriber
         at = self._context.now + for_s
-        self._context.emit(SetTimer(f"guest:lost:{subscriber.serial}", at))
+        self._context.set_timer(VisitOver(subscriber.serial), at)
 
-    def expired(self, serial: str) -> None:
+    def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
-        subscriber = self._leased.get(int(serial))
+        subscriber = self._leased.get(serial)
         if subscriber is not None and (self.guests.stopping or subscriber.state in LEASES):
             self._ports.on_closed(subscriber)
             self.guests.left(subscriber)
