@@ -20,9 +20,6 @@ from tests.serve.mqtt.test_paho import Stock
 from tests.support.scenes import GRAPE_LOAD, script
 from typer.testing import CliRunner
 
-from gravitate.cli import endpoints
-from gravitate.cli.apply import misplaced
-from gravitate.cli.carrying import carried_out
 from gravitate.cli.main import app
 from gravitate.client import Client
 from gravitate.config import network as network_file
@@ -30,6 +27,9 @@ from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import EnvironmentLack, FileError, InputError
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+from gravitate.operate import asking
+from gravitate.operate.applying import carried_out
+from gravitate.operate.standing import misplaced
 from gravitate.serve.control.network import LiveNetwork, on_free_ports
 from gravitate.serve.http.client_pages import client_pages
 from gravitate.serve.http.pages import serve_pages
@@ -223,9 +223,9 @@ def test_a_move_that_ends_between_two_pages_is_listed_as_ended(
     move = relocation("p", "a", "b")
     going, ended = (MoveRecord(move, "a", step, 1.0) for step in ("asked", "done"))
     answers = {"/moves": MoveList("a", [going], [], "more"), "more": MoveList("a", [], [ended])}
-    monkeypatch.setattr(endpoints, "ask", lambda spec, path, what: answers[path])
+    monkeypatch.setattr(asking, "ask", lambda spec, path, what: answers[path])
     network = Network("n", (BrokerSpec("a", network_file.Address(http=1)),), ())
-    assert endpoints.all_moves(network) == ([MoveList("a", [], [ended])], [])
+    assert asking.all_moves(network) == ([MoveList("a", [], [ended])], [])
 
 
 def test_more_clients_than_a_page_names_are_all_found() -> None:
@@ -235,7 +235,7 @@ def test_more_clients_than_a_page_names_are_all_found() -> None:
         pages = [Route("/clients", client_pages("a", lambda: iter(ids)))]
         door = await serve_pages(lambda: None, "127.0.0.1", port, pages)  # type: ignore[arg-type, return-value]
         brokers = (BrokerSpec("a", network_file.Address(http=port)),)
-        found = await asyncio.to_thread(endpoints.places, Network("n", brokers, ()))
+        found = await asyncio.to_thread(asking.places, Network("n", brokers, ()))
         await door.close()
         assert found == (dict.fromkeys(ids, "a"), [])
 
@@ -278,7 +278,7 @@ def test_brokers_that_cannot_be_asked_for_their_moves_are_named(tmp_path: Path) 
     network_file.save(mute, tmp_path / "network.toml")
     with pytest.raises(FileError, match=r"network\.toml: has no http port for c, where moves of"):
         run("apply", tmp_path / "plan.json", tmp_path / "network.toml")
-    _, untold = endpoints.places(mute)
+    _, untold = asking.places(mute)
     assert untold == ["a", "b", "c"]
 
 
@@ -362,15 +362,15 @@ def test_a_move_whose_end_nobody_tells_may_have_been_done(
 def test_a_move_that_does_not_end_may_still_be_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "MOVE_S_MAX", 0.0)
+    monkeypatch.setattr(asking, "MOVE_S_MAX", 0.0)
     (move,) = plan_for(LINE, relocation("p", "a", "b")).moves
 
     def ask(spec: BrokerSpec, *rest: Any, **more: Any) -> MoveRecord:
         return MoveRecord(move, spec.id, "quiet", 0.0)
 
-    monkeypatch.setattr(endpoints, "ask", ask)
-    with pytest.raises(endpoints.OutcomeUnknown, match="not ended in 0 s: broker 'a' has it 'quie"):
-        endpoints.carry_out(BrokerSpec("a"), move)
+    monkeypatch.setattr(asking, "ask", ask)
+    with pytest.raises(asking.OutcomeUnknown, match="not ended in 0 s: broker 'a' has it 'quie"):
+        asking.carry_out(BrokerSpec("a"), move)
 
 
 # --- one move after the other ---------------------------------------------------------------------
@@ -395,7 +395,7 @@ def ending(**outcomes: MoveOutcome | None) -> Any:
 @pytest.mark.parametrize("outcome", [MoveOutcome.REFUSED, MoveOutcome.ROLLED_BACK])
 def test_the_first_move_that_is_not_done_ends_it(tmp_path: Path, outcome: MoveOutcome) -> None:
     carry, asked = ending(q=outcome)
-    applied = carried_out(PLAN, carry, tmp_path / "undo.json")
+    applied = carried_out(PLAN, carry, tmp_path / "undo.json", at_once=1)
     assert [it.outcome for it in applied.carried] == ["done", outcome.value]
     assert len(asked) == 2
     (back,) = plans.load(applied.undo).moves
@@ -404,7 +404,7 @@ def test_the_first_move_that_is_not_done_ends_it(tmp_path: Path, outcome: MoveOu
 
 def test_it_goes_on_when_told_to(tmp_path: Path) -> None:
     carry, asked = ending(q=MoveOutcome.ROLLED_BACK)
-    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going=True)
+    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going=True, at_once=1)
     assert [it.outcome for it in applied.carried] == ["done", "rolled back", "done"]
     assert (applied.done, len(asked)) == (2, 3)
     backs = plans.load(applied.undo).moves
@@ -414,7 +414,7 @@ def test_it_goes_on_when_told_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep_going", [False, True])
 def test_what_may_have_been_done_is_taken_back_too(tmp_path: Path, keep_going: bool) -> None:
     carry, asked = ending(q=None)
-    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going)
+    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going, at_once=1)
     assert [it.outcome for it in applied.carried][:2] == ["done", "unknown"]
     assert [it.move for it in applied.unknown] == [PLAN.moves[1].id]
     assert (applied.done, len(asked)) == ((2, 3) if keep_going else (1, 2))
@@ -424,13 +424,13 @@ def test_what_may_have_been_done_is_taken_back_too(tmp_path: Path, keep_going: b
 
 def test_every_occasion_has_its_own_ids(tmp_path: Path) -> None:
     carry, asked = ending()
-    carried_out(PLAN, carry, tmp_path / "undo.json")
+    carried_out(PLAN, carry, tmp_path / "undo.json", at_once=1)
     assert all(id.rpartition("-")[0] == move.id for id, move in zip(asked, PLAN.moves, strict=True))
 
 
 def test_nothing_done_leaves_nothing_to_take_back(tmp_path: Path) -> None:
     carry, _ = ending(p=MoveOutcome.REFUSED)
-    applied = carried_out(PLAN, carry, tmp_path / "undo.json")
+    applied = carried_out(PLAN, carry, tmp_path / "undo.json", at_once=1)
     assert (applied.done, applied.undo, list(tmp_path.iterdir())) == (0, "", [])
 
 
@@ -442,7 +442,7 @@ def test_a_broker_that_falls_silent_leaves_the_way_back(tmp_path: Path) -> None:
 
     undo = tmp_path / "undo.json"
     with pytest.raises(EnvironmentLack, match=r"1 moves were done, .*undo\.json takes them back"):
-        carried_out(PLAN, carry, undo)
+        carried_out(PLAN, carry, undo, at_once=1)
     assert [back.publisher for back in plans.load(undo).moves] == ["p"]  # type: ignore[union-attr]
 
 

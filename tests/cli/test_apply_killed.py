@@ -25,14 +25,14 @@ from tests.serve.conftest import eventually
 from tests.serve.mqtt.talk import on_loop
 
 from gravitate import files
-from gravitate.cli import carrying
-from gravitate.cli.carrying import carried_out
-from gravitate.cli.undo_plan import next_path
 from gravitate.config import network as network_file
 from gravitate.config import plan as plans
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.errors import FileError
 from gravitate.model.moves import Move, MoveOutcome, ReassignSubscriber, client_of
+from gravitate.operate import applying
+from gravitate.operate.applying import carried_out
+from gravitate.operate.undo_plan import next_path
 from gravitate.serve.control.network import LiveNetwork
 from gravitate.serve.node.moves import MoveRegister
 from gravitate.serve.ports import free_ports
@@ -116,7 +116,7 @@ async def mute_broker(folder: Path, moves: int) -> AsyncIterator[MuteBroker]:
 def test_a_move_that_apply_was_killed_in_is_in_the_undo_plan(tmp_path: Path) -> None:
     async def body() -> None:
         async with mute_broker(tmp_path, moves=1) as broker:
-            process = await started("apply", *broker.files)
+            process = await started("apply", *broker.files, "--at-once", "1")
             await broker.asked.wait()
             process.kill()
             await process.communicate()
@@ -130,7 +130,7 @@ def test_ctrl_c_in_a_move_says_how_many_were_done_and_how_to_take_them_back(
 ) -> None:
     async def body() -> None:
         async with mute_broker(tmp_path, moves=1) as broker:
-            process = await started("apply", *broker.files)
+            process = await started("apply", *broker.files, "--at-once", "1")
             await broker.asked.wait()
             process.send_signal(signal.SIGINT)
             out, err = (text.decode() for text in await process.communicate())
@@ -148,7 +148,7 @@ def test_ctrl_c_in_a_move_says_how_many_were_done_and_how_to_take_them_back(
 def test_ctrl_c_is_told_to_programs_too(tmp_path: Path) -> None:
     async def body() -> None:
         async with mute_broker(tmp_path, moves=2) as broker:
-            process = await started("apply", *broker.files, "--json")
+            process = await started("apply", *broker.files, "--at-once", "1", "--json")
             await broker.asked.wait()
             process.send_signal(signal.SIGINT)
             out, _ = await process.communicate()
@@ -156,6 +156,22 @@ def test_ctrl_c_is_told_to_programs_too(tmp_path: Path) -> None:
         assert (process.returncode, told["interrupted"], told["done"]) == (130, True, 2)
         assert [it["outcome"] for it in told["carried"]] == ["done", "done", "unknown"]
         assert named(told["undo"]) == ["r", "q", "p"]
+
+    on_loop(body)
+
+
+def test_all_moves_that_ctrl_c_leaves_under_way_may_have_been_done(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with mute_broker(tmp_path, moves=1) as broker:
+            process = await started("apply", *broker.files, "--json")
+            await broker.asked.wait()
+            process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+        told = json.loads(out)
+        assert (process.returncode, told["interrupted"], b"Traceback" in err) == (130, True, False)
+        outcomes = [it["outcome"] for it in told["carried"]]
+        assert set(outcomes) <= {"done", "unknown"}
+        assert named(told["undo"]) == ["r", "q", "p"][-len(outcomes) :]
 
     on_loop(body)
 
@@ -171,21 +187,21 @@ def test_the_undo_plan_names_a_move_before_its_broker_is_asked(tmp_path: Path) -
         assert named(undo) == begun
         return MoveOutcome.DONE, ""
 
-    assert carried_out(PLAN, carry, undo).done == 3
+    assert carried_out(PLAN, carry, undo, at_once=1).done == 3
     assert named(undo) == ["r", "q", "p"]
 
 
 @pytest.mark.parametrize("outcome", [MoveOutcome.REFUSED, MoveOutcome.ROLLED_BACK])
 def test_a_move_that_was_not_done_is_taken_out_again(tmp_path: Path, outcome: MoveOutcome) -> None:
     carry, _ = ending(r=outcome)
-    carried_out(PLAN, carry, tmp_path / "undo.json")
+    carried_out(PLAN, carry, tmp_path / "undo.json", at_once=1)
     assert named(tmp_path / "undo.json") == ["q", "p"]
 
 
 def test_a_move_that_is_refused_is_asked_for_once_more_after_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(applying, "ASK_AGAIN_S", 0.0)
     asked: list[str] = []
     ids: set[str] = set()
 
@@ -198,7 +214,7 @@ def test_a_move_that_is_refused_is_asked_for_once_more_after_the_others(
         assert asked[-1] in named(tmp_path / "undo.json")
         return MoveOutcome.DONE, ""
 
-    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going=True)
+    applied = carried_out(PLAN, carry, tmp_path / "undo.json", keep_going=True, at_once=1)
     assert (asked, len(ids)) == (["p", "q", "r", "p", "q"], 5)
     assert [it.outcome for it in applied.carried] == ["refused", "done", "done"]
     assert named(applied.undo) == ["q", "r"]
@@ -240,7 +256,7 @@ def test_a_long_plan_writes_its_undo_plan_a_few_times_over(
         assert asked <= written[-1] <= asked * 9 / 8
         return MoveOutcome.DONE, ""
 
-    carried_out(many(count), carry, undo)
+    carried_out(many(count), carry, undo, at_once=1)
     assert sum(written) < 12 * count
     assert len(named(undo)) == count
 
@@ -248,7 +264,7 @@ def test_a_long_plan_writes_its_undo_plan_a_few_times_over(
 def test_what_was_named_ahead_is_taken_out_again(tmp_path: Path) -> None:
     stop = 51
     carry, asked = ending(**{f"p{stop}": MoveOutcome.REFUSED})
-    carried_out(many(100), carry, tmp_path / "undo.json")
+    carried_out(many(100), carry, tmp_path / "undo.json", at_once=1)
     assert len(asked) == stop + 1
     assert named(tmp_path / "undo.json") == [f"p{n}" for n in reversed(range(stop))]
 
@@ -256,7 +272,7 @@ def test_what_was_named_ahead_is_taken_out_again(tmp_path: Path) -> None:
 def test_no_broker_is_asked_when_the_undo_plan_cannot_be_written(tmp_path: Path) -> None:
     carry, asked = ending()
     with pytest.raises(FileError, match=r"undo\.json: cannot be written.*; nothing was moved"):
-        carried_out(PLAN, carry, tmp_path / "nowhere" / "undo.json")
+        carried_out(PLAN, carry, tmp_path / "nowhere" / "undo.json", at_once=1)
     assert asked == []
 
 
@@ -273,7 +289,7 @@ def test_a_disk_that_fills_up_ends_it_with_all_that_was_done_in_the_undo_plan(
 
     undo = tmp_path / "undo.json"
     with pytest.raises(FileError, match=r"No space left.*; 2 moves were done, .* takes them back"):
-        carried_out(PLAN, carry, undo)
+        carried_out(PLAN, carry, undo, at_once=1)
     assert named(undo) == ["q", "p"]
 
 

@@ -54,6 +54,35 @@ def _warm_planning() -> None:
 
 
 def _warm_assigning() -> None:
+    from gravitate.plan.assignment import dynamic
+    from gravitate.plan.assignment.bounds.exact import optimum
+    from gravitate.plan.assignment.boxes import volume, volume_kernels
+    from gravitate.plan.assignment.greedy.greedy import gr_star
+    from gravitate.plan.assignment.problem.solution import violations
+    from gravitate.plan.assignment.search.searching import relieved
     from gravitate.plan.assignment.warm import warm_up
+    from tests.support.problems import drawn
 
     warm_up()
+    problem = drawn(1, subscribers=12, brokers=3)
+    optimum(problem)
+    tall = drawn(1, subscribers=12, brokers=8, levels=2)
+    violations(tall, gr_star(tall))
+    relieved(tall, gr_star(tall), tall.beta_max, 0)
+    box = problem.interests[0]
+    volume_kernels._area_of_few(problem.interests)
+    volume_kernels._area_of_many(problem.interests)
+    volume.added_volume(problem.interests, box)
+    volume.holds(problem.interests, box)
+    keeper = dynamic.Keeper(
+        problem.network,
+        delay_max=float(problem.delay_max.max()),
+        beta=problem.beta,
+        beta_max=problem.beta_max,
+        dimensions=problem.dimensions,
+    )
+    everybody = np.arange(len(problem))
+    keeper.change(dynamic.Arrivals(everybody, problem.locations, problem.interests), everybody[:0])
+    keeper.change(
+        dynamic.Arrivals(everybody[:0], problem.locations[:0], problem.interests[:0]), everybody[:6]
+    )

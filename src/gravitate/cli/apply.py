@@ -1,33 +1,26 @@
 """`gravitate apply`: a plan is checked against a running network, carried out, and told of.
 
-One move after the other is `carrying`'s business, what brokers answer `endpoints`'."""
+How moves are carried out is `operate.applying`'s business, what brokers answer
+`operate.asking`'s."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from gravitate.cli import output
-from gravitate.cli.carrying import SKIPPED, Applied, Carried, carried_out
 from gravitate.cli.networks import NetworkFile, load
-from gravitate.cli.plan import PlanFile, said
+from gravitate.cli.plan import PlanFile
 from gravitate.errors import FileError
-from gravitate.model.moves import (
-    ClientMove,
-    Move,
-    MoveOutcome,
-    ReassignSubscriber,
-    RelocatePublisher,
-    client_of,
-)
+from gravitate.model.moves import described
 
 if TYPE_CHECKING:
     from gravitate.config.network import Network
     from gravitate.config.plan import Plan
+    from gravitate.operate.applying import Applied
 
 EXIT_NOT_ALL_DONE: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -48,29 +41,26 @@ def apply(
             "are not where the plan has them.",
         ),
     ] = False,
+    at_once: Annotated[
+        int, typer.Option(help="Moves under way at the same time, at most.", min=1, max=64)
+    ] = 8,
     json: output.AsJson = False,
 ) -> None:
     """Carry a plan out on a running network, and write the plan that takes it back.
 
     Brokers are asked over their http ports. Exit status 1 when a client is not where the plan
     brings it."""
-    from gravitate.cli import endpoints
-    from gravitate.cli.undo_plan import next_path
     from gravitate.config import plan as plans
+    from gravitate.operate import asking, standing
+    from gravitate.operate.applying import SKIPPED, carried_out
+    from gravitate.operate.undo_plan import next_path
 
     plan = plans.load(plan_path)
     network = load(path)
     check_network(plan, network, plan_path, path)
     check_ports(plan, network, path)
-    specs = {spec.id: spec for spec in network.brokers}
     with output.activity("looking where clients are", hidden=json):
-        endpoints.wait_for_moves(network, {client_of(it) for it in client_moves(plan)})
-        found = endpoints.places(network)
-        elsewhere, arrived = misplaced(plan, *found), in_place(plan, found[0])
-        if any(isinstance(move, ReassignSubscriber) for move in plan.moves):
-            found = endpoints.places(network, endpoints.SUBSCRIBERS)
-            elsewhere |= misplaced(plan, *found, kind=ReassignSubscriber)
-            arrived |= in_place(plan, found[0], kind=ReassignSubscriber)
+        elsewhere, arrived = standing.found(plan, network)
     if elsewhere and not keep_going:
         some = "; ".join(list(elsewhere.values())[:_NAMED_MAX])
         more = f"; and {len(elsewhere) - _NAMED_MAX} more" if len(elsewhere) > _NAMED_MAX else ""
@@ -83,23 +73,14 @@ def apply(
         _show_dry(plan, elsewhere, json)
         return
 
-    def carry(move: Move) -> tuple[MoveOutcome | None, str]:
-        assert isinstance(move, ClientMove)
-        try:
-            record = endpoints.carry_out(specs[move.source], move)
-        except endpoints.Refused as refused:
-            return MoveOutcome.REFUSED, str(refused)
-        except endpoints.OutcomeUnknown as unknown:
-            return None, str(unknown)
-        assert record.outcome is not None
-        return record.outcome, record.reason
-
     undo_file = next_path(plans.undo_path(plan_path))
     if not json and len(elsewhere) < len(plan.moves):
         command = _command(undo_file, path, keep_going=True)
         output.say(f"whatever ends this, what was done is taken back by: {command}")
     with output.progress("moving", len(plan.moves), hidden=json) as tell:
-        applied = carried_out(plan, carry, undo_file, keep_going, elsewhere, tell)
+        applied = carried_out(
+            plan, asking.carry(network), undo_file, keep_going, elsewhere, tell, at_once
+        )
     if json:
         output.show_json(applied)
     else:
@@ -125,6 +106,8 @@ def check_network(plan: Plan, network: Network, plan_path: Path, path: Path) -> 
 
 def check_ports(plan: Plan, network: Network, path: Path) -> None:
     """Refuse a plan with moves that begin at brokers which cannot be asked for them."""
+    from gravitate.operate.standing import client_moves
+
     sources = {move.source for move in client_moves(plan)}
     mute = [spec.id for spec in network.brokers if spec.id in sources and not spec.address.http]
     if mute:
@@ -137,47 +120,6 @@ def check_ports(plan: Plan, network: Network, path: Path) -> None:
         )
 
 
-def misplaced(
-    plan: Plan,
-    places: dict[str, str],
-    untold: Sequence[str],
-    kind: type[ClientMove] = RelocatePublisher,
-) -> dict[str, str]:
-    """Moves of a kind whose client is not where the plan has it, each with a sentence; and moves
-    that no broker carries out."""
-    found = {}
-    for move in plan.moves:
-        if not isinstance(move, ClientMove):
-            found[move.id] = f"move '{move.id}' is no relocation: it cannot be carried out yet"
-        elif not isinstance(move, kind) or move.source in untold:
-            # What cannot be known before is left to the broker, which refuses what it has not.
-            continue
-        elif (at := places.get(client_of(move))) != move.source:
-            nowhere = "at no broker that tells" if untold else "not connected"
-            where = f"at {at}" if at else nowhere
-            who = "publisher" if isinstance(move, RelocatePublisher) else "subscriber"
-            found[move.id] = (
-                f"{who} '{client_of(move)}' is {where}, the plan has it at {move.source}"
-            )
-    return found
-
-
-def in_place(
-    plan: Plan, places: dict[str, str], kind: type[ClientMove] = RelocatePublisher
-) -> set[str]:
-    """Moves of a kind whose client is where the plan brings it."""
-    return {
-        move.id
-        for move in client_moves(plan)
-        if isinstance(move, kind) and places.get(client_of(move)) == move.target
-    }
-
-
-def client_moves(plan: Plan) -> list[ClientMove]:
-    """The moves of a plan that are about clients."""
-    return [move for move in plan.moves if isinstance(move, ClientMove)]
-
-
 def _command(undo: Path | str, network: Path, keep_going: bool) -> str:
     """What a person types to take back what was done."""
     told = ["gravitate", "apply", str(undo), str(network)]
@@ -185,8 +127,10 @@ def _command(undo: Path | str, network: Path, keep_going: bool) -> str:
 
 
 def _show_dry(plan: Plan, elsewhere: dict[str, str], json: bool) -> None:
+    from gravitate.operate.applying import SKIPPED, Applied, Carried
+
     carried = tuple(
-        Carried(move.id, said(move), SKIPPED, elsewhere.get(move.id, "dry run"))
+        Carried(move.id, described(move), SKIPPED, elsewhere.get(move.id, "dry run"))
         for move in plan.moves
     )
     if json:

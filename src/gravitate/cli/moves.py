@@ -12,9 +12,8 @@ import typer
 
 from gravitate.cli import output
 from gravitate.cli.networks import load
-from gravitate.cli.plan import said
 from gravitate.errors import FileError, InputError
-from gravitate.model.moves import ClientMove, Move, client_of
+from gravitate.model.moves import ClientMove, Move, client_of, described
 
 UNIX_S_MIN: Final = 1e9
 """Clocks of worlds start at 0; whatever is later than this is Unix time."""
@@ -63,7 +62,7 @@ def moves(
     else:
         output.show_table(
             ("move", "what", "state", "reason"),
-            [(it.move.id, said(it.move), it.state, it.reason) for it in known],
+            [(it.move.id, described(it.move), it.state, it.reason) for it in known],
             title=f"{len(known)} moves" + (" of the brokers that answer" if silent else ""),
         )
         for broker in silent:
@@ -98,7 +97,7 @@ def explain(
     for it in known:
         why = it.move.why
         facts: list[tuple[str, object]] = [
-            ("what", said(it.move)),
+            ("what", described(it.move)),
             ("state", f"{it.state}{f': {it.reason}' if it.reason else ''}"),
             ("why", why.reason),
             ("gain", why.gain),
@@ -160,9 +159,9 @@ def in_run(run: Path) -> Iterator[Known]:
 
 def in_network(path: Path) -> tuple[list[Known], list[str]]:
     """Moves under way, then those that ended, over all brokers; and brokers that are silent."""
-    from gravitate.cli import endpoints
+    from gravitate.operate import asking
 
-    lists, silent = endpoints.all_moves(load(path))
+    lists, silent = asking.all_moves(load(path))
     under_way = [Known(it.move, it.broker, it.step) for known in lists for it in known.under_way]
     ended = [
         Known(it.move, it.broker, it.step, it.ended_at_s, it.reason)

@@ -123,7 +123,7 @@ def show(
 
 
 def _show_live(network: Network, as_json: bool) -> None:
-    from gravitate.cli.endpoints import neighbourhoods
+    from gravitate.operate.asking import neighbourhoods
     from gravitate.overlay.topology import Topology
 
     told, problems = neighbourhoods(network)

@@ -11,6 +11,7 @@ import typer
 from gravitate.cli import output, spark
 from gravitate.cli.options import from_structs
 from gravitate.config.planning import PublisherOptions, SubscriberOptions
+from gravitate.model.moves import described
 
 if TYPE_CHECKING:
     from gravitate.config.plan import Plan
@@ -154,7 +155,7 @@ def show_plan(plan: Plan) -> None:
     if plan.moves:
         output.show_table(
             ("move", "what", "why"),
-            [(move.id, said(move), move.why.reason) for move in plan.moves[:MOVES_SHOWN]],
+            [(move.id, described(move), move.why.reason) for move in plan.moves[:MOVES_SHOWN]],
             title="moves, in order"
             if len(plan.moves) <= MOVES_SHOWN
             else f"the first {MOVES_SHOWN} of {len(plan.moves)} moves",
@@ -177,22 +178,6 @@ def in_words(metric: str) -> str:
     if metric.startswith("client_delay_ms_"):
         return f"{words}, to the client"
     return f"{words}, between brokers" if metric.startswith("delay_ms_") else words
-
-
-def said(move: Any) -> str:
-    """A move in a few words."""
-    import msgspec
-
-    from gravitate.model.moves import ClientMove, client_of
-
-    if isinstance(move, ClientMove):
-        return f"{client_of(move)}: {' - '.join(move.path or (move.source, move.target))}"
-    told = {
-        name: value
-        for name, value in msgspec.structs.asdict(move).items()
-        if name not in {"id", "why"}
-    }
-    return f"{move.__struct_config__.tag} {told}"
 
 
 def change_of(before: float | None, after: float | None) -> str:

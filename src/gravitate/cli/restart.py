@@ -11,7 +11,7 @@ from gravitate.cli.brokers import complete_broker
 from gravitate.cli.networks import NetworkFile, load
 
 if TYPE_CHECKING:
-    from gravitate.serve.control.rolling import RollingRestart, Step
+    from gravitate.operate.rolling import RollingRestart, Step
 
 EXIT_NOT_ALL_DONE: Final = 1
 
@@ -40,7 +40,7 @@ def restart(
     Each needs a process of its own: `gravitate up --processes`, or a `gravitate broker` each. They
     are asked over their http ports, and waited for until each and its neighbours are ready.
     Exit status 1 when one was not restarted, or not ready in time: it stops there."""
-    from gravitate.serve.control.rolling import roll
+    from gravitate.operate.rolling import roll
 
     network = load(path)
     count = len(broker or network.brokers)

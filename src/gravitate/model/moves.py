@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -84,9 +85,25 @@ ClientMove = RelocatePublisher | ReassignSubscriber
 """A client goes from one broker to another, along a path."""
 
 
+LOCKED: Final = "is locked by another move"
+"""In the reason of a refusal: the move may be asked for again when the other has ended."""
+
+
 def client_of(move: ClientMove) -> str:
     """Who goes."""
     return move.publisher if isinstance(move, RelocatePublisher) else move.subscriber
+
+
+def described(move: Move) -> str:
+    """A move in a few words."""
+    if isinstance(move, ClientMove):
+        return f"{client_of(move)}: {' - '.join(move.path or (move.source, move.target))}"
+    told = {
+        name: value
+        for name, value in msgspec.structs.asdict(move).items()
+        if name not in {"id", "why"}
+    }
+    return f"{move.__struct_config__.tag} {told}"
 
 
 def moving_cost(path: Sequence[str]) -> float:

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
-from gravitate.serve.control.rolling import Step, roll
+from gravitate.operate.rolling import Step, roll
 from gravitate.torture.brokers import Broker
 from gravitate.torture.clients import Client, Publisher
 from gravitate.torture.ledger import EXTRA, KILLED, RESTARTED, Disturbance, Link, link

@@ -26,7 +26,7 @@ from gravitate.broker.messages.frames import (
 )
 from gravitate.broker.moves.lock import MoveLock
 from gravitate.errors import PeerError
-from gravitate.model.moves import ClientMove
+from gravitate.model.moves import LOCKED, ClientMove
 
 
 class MovePaths:
@@ -61,7 +61,7 @@ class MovePaths:
         if not self._links.is_neighbour(path[1]):
             return f"{path[1]} is no neighbour of {here}"
         if not self.lock.is_free(False, self._context.now):
-            return f"{here} is locked by another move"
+            return f"{here} {LOCKED}"
         return ""
 
     def _request_lock(self, move: str, lease_s: float) -> bool:
@@ -142,7 +142,7 @@ class MovePaths:
         ):
             return f"{path[place]} can make no link to {message.tether}, where the client is"
         if not self._request_lock(message.move, message.lease_s):
-            return f"{path[place]} is locked by another"
+            return f"{path[place]} {LOCKED}"
         return ""
 
     def _let_go(self, message: EndMove) -> None:

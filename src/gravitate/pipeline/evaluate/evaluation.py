@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,14 +34,13 @@ from gravitate.model.moves import Move, ReassignSubscriber, RelocatePublisher
 from gravitate.overlay.strategies import S0, Forwarding, forwarding_named
 from gravitate.pipeline.evaluate.matches import Cut, audience_lists, flow_rows, in_process
 from gravitate.pipeline.evaluate.metrics import (
-    Carried,
     Evaluation,
     Terms,
     assessed,
     check_duration,
     tree_of,
 )
-from gravitate.pipeline.evaluate.totals import DELAY_MAX, SCHEMA, Totals
+from gravitate.pipeline.evaluate.totals import SCHEMA, Totals, carried, collected
 from gravitate.pipeline.tables.workload_frames import read, tasks
 from gravitate.plan.flow.flow import Flows, Tree, flow, flows_of
 
@@ -137,11 +136,17 @@ def evaluate(
             str(folder),
         )
     totals = totals_of(flows, network, terms, chosen)
-    carried = _carried(
-        network, tree_of(network), totals, duration_s, subscribers, placement.moves_cost
+    found = carried(
+        totals,
+        tree_of(network),
+        [broker.id for broker in network.brokers],
+        network,
+        duration_s=duration_s,
+        subscribers=subscribers,
+        cost=placement.moves_cost,
     )
     terms = _with_costs(spark, network, tables, terms)
-    return assessed(name or manifest.workload, network, carried, terms, chosen)
+    return assessed(name or manifest.workload, network, found, terms, chosen)
 
 
 def totals_of(flows: Any, network: Network, terms: Terms, forwarding: Forwarding = S0) -> Totals:
@@ -149,17 +154,8 @@ def totals_of(flows: Any, network: Network, terms: Terms, forwarding: Forwarding
     names = tuple(broker.id for broker in network.brokers)
     tree = tree_of(network, terms.service)
     partial = functools.partial(_task, names, tree, forwarding)
-    summed = (
-        flows.select(*FLOW_COLUMNS)
-        .mapInArrow(partial, SCHEMA)
-        .groupBy("part", "position")
-        .agg(
-            F.when(F.col("part") == DELAY_MAX, F.max("value"))
-            .otherwise(F.sum("value"))
-            .alias("value")
-        )
-    )
-    return Totals.of(len(names), ((row[0], row[1], row[2]) for row in summed.collect()))
+    rows = flows.select(*FLOW_COLUMNS).mapInArrow(partial, SCHEMA)
+    return collected(rows.withColumn("state", F.lit("")), ("",), len(names))[""]
 
 
 def evaluate_tables(
@@ -184,8 +180,10 @@ def evaluate_tables(
     totals = _added_up(names, tree, network.forwarding, flows)
     homes = subscriptions.select(["broker", "subscriber"]).group_by(["broker", "subscriber"])
     subscribers = Counter(homes.aggregate([])["broker"].to_pylist())
-    carried = _carried(network, tree, totals, duration_s, subscribers, None)
-    return assessed(name, network, carried, terms)
+    found = carried(
+        totals, tree, names, network, duration_s=duration_s, subscribers=subscribers, cost=None
+    )
+    return assessed(name, network, found, terms)
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -330,28 +328,3 @@ def _with_costs(spark: Any, network: Network, tables: dict[str, Any], terms: Ter
         found = {(row[0], row[1]): row[2] for row in rows.collect()}
         terms = msgspec.structs.replace(terms, link_costs=found)
     return terms
-
-
-def _carried(
-    network: Network,
-    tree: Tree,
-    totals: Totals,
-    duration_s: float,
-    subscribers: Mapping[str, int],
-    moves_cost: float | None,
-) -> Carried:
-    return Carried(
-        duration_s=duration_s,
-        in_links=totals.loads["in_links"],
-        in_clients=totals.loads["in_clients"],
-        out_links=totals.loads["out_links"],
-        out_clients=totals.loads["out_clients"],
-        useful=totals.loads["useful"],
-        links=totals.links(tree, [broker.id for broker in network.brokers]),
-        hops={hops: count for hops, count in enumerate(totals.hops.tolist()) if count},
-        delay_buckets=totals.delay_buckets,
-        delay_s_sum=totals.delay_s_sum,
-        delay_s_max=totals.delay_s_max,
-        subscribers=subscribers,
-        reconfiguration_cost=moves_cost,
-    )

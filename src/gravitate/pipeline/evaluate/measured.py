@@ -33,6 +33,7 @@ from gravitate.config.network import Network
 from gravitate.errors import FileError
 from gravitate.model.moves import MoveOutcome
 from gravitate.pipeline.evaluate.metrics import (
+    FLOWS,
     Carried,
     Evaluation,
     Link,
@@ -44,7 +45,6 @@ from gravitate.pipeline.store.store import Store, StoreManifest
 from gravitate.pipeline.tables.aggregates import sums
 from gravitate.trace import histogram
 
-FLOWS: Final = ("in_links", "in_clients", "out_links", "out_clients")
 _SUMMED: Final = {
     "broker_load": FLOWS,
     "yield": ("arrivals", "useful", "pure_forwarders"),

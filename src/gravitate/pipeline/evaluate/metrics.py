@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -28,6 +28,10 @@ from gravitate.plan.flow.flow import Tree, rooted
 Floats = NDArray[np.float64]
 Link = tuple[str, str]
 Row = tuple[str, str, str, str, float | None]
+
+
+FLOWS: Final = ("in_links", "in_clients", "out_links", "out_clients")
+"""What goes in and out of a broker."""
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -7,13 +7,16 @@ counts. Their size is that of the network and of a histogram, never that of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import functions as F
 
+from gravitate.config.network import Network
+from gravitate.pipeline.evaluate.metrics import FLOWS, Carried
 from gravitate.plan.flow.flow import COUNTERS, Flows, Loads, Reached, Tree
 from gravitate.trace import histogram
 
@@ -99,3 +102,43 @@ class Totals:
                         float(self.loads[f"bytes_{way}"][child]),
                     )
         return found
+
+
+def collected(rows: Any, states: Sequence[str], brokers: int) -> dict[str, Totals]:
+    """Rows of `STATE_SCHEMA` from tasks, added up for each state; values of the size of the
+    network come to the driver."""
+    value = F.when(F.col("part") == DELAY_MAX, F.max("value")).otherwise(F.sum("value"))
+    summed = rows.groupBy("state", "part", "position").agg(value.alias("value")).collect()
+    return {
+        state: Totals.of(brokers, ((row[1], row[2], row[3]) for row in summed if row[0] == state))
+        for state in states
+    }
+
+
+def carried(
+    totals: Totals,
+    tree: Tree,
+    brokers: Sequence[str],
+    network: Network,
+    *,
+    duration_s: float,
+    subscribers: Mapping[str, int] | None,
+    cost: float | None,
+    scale: float = 1.0,
+) -> Carried:
+    """Totals on a tree of `brokers` as what the network carried; each event of them stands for
+    `scale` events, and moving costs `cost`."""
+    position = {broker: at for at, broker in enumerate(brokers)}
+    order = [position[broker.id] for broker in network.brokers]
+    links = totals.links(tree, list(brokers))
+    return Carried(
+        duration_s=duration_s,
+        **{name: totals.loads[name][order] * scale for name in (*FLOWS, "useful")},
+        links={ends: (events * scale, size * scale) for ends, (events, size) in links.items()},
+        hops={hops: count * scale for hops, count in enumerate(totals.hops.tolist()) if count},
+        delay_buckets=totals.delay_buckets * scale,
+        delay_s_sum=totals.delay_s_sum * scale,
+        delay_s_max=totals.delay_s_max,
+        subscribers=subscribers,
+        reconfiguration_cost=cost,
+    )

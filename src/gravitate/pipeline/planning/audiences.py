@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 
 from gravitate.overlay.strategies import S0, Forwarding
 from gravitate.pipeline.evaluate.evaluation import flow_groups
-from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals
-from gravitate.pipeline.planning.prediction import collected, state_rows
+from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals, collected
+from gravitate.pipeline.planning.prediction import state_rows
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import places, positions
 from gravitate.plan.assignment.search.gains import Candidates, Gains

@@ -28,8 +28,8 @@ from pyspark.sql import functions as F
 
 from gravitate.config.network import Network
 from gravitate.overlay.strategies import S0, Forwarding
-from gravitate.pipeline.evaluate.metrics import Carried, Evaluation, Terms, assessed
-from gravitate.pipeline.evaluate.totals import DELAY_MAX, STATE_SCHEMA, Totals
+from gravitate.pipeline.evaluate.metrics import Evaluation, Terms, assessed
+from gravitate.pipeline.evaluate.totals import STATE_SCHEMA, Totals, carried, collected
 from gravitate.pipeline.planning.publishers import Overlay
 from gravitate.pipeline.planning.recorded import Audience, Longs, by_publisher, whole_publishers
 from gravitate.pipeline.tables.schemas import BITS_PER_WORD
@@ -65,8 +65,17 @@ def evaluated(
     name: str, totals: Totals, network: Network, overlay: Overlay, frame: Frame, cost: float = 0.0
 ) -> Evaluation:
     """Every metric of what flows amount to; `cost` is that of moving."""
-    carried = _carried(totals, network, overlay, frame, cost)
-    return assessed(name, network, carried, frame.terms)
+    found = carried(
+        totals,
+        overlay.tree,
+        overlay.brokers,
+        network,
+        duration_s=frame.duration_s,
+        subscribers=frame.subscribers,
+        cost=cost,
+        scale=1.0 / frame.sampling_rate if frame.sampling_rate > 0 else 1.0,
+    )
+    return assessed(name, network, found, frame.terms)
 
 
 def totals_of(
@@ -77,23 +86,6 @@ def totals_of(
     task = functools.partial(_task, overlay, forwarding)
     found = by_publisher(goes).mapInArrow(task, STATE_SCHEMA)
     return collected(found, STATES, len(overlay.brokers))
-
-
-def collected(rows: Any, states: tuple[str, ...], brokers: int) -> dict[str, Totals]:
-    """Rows of `STATE_SCHEMA` from tasks, added up for each state."""
-    summed = (
-        rows.groupBy("state", "part", "position")
-        .agg(
-            F.when(F.col("part") == DELAY_MAX, F.max("value"))
-            .otherwise(F.sum("value"))
-            .alias("value")
-        )
-        .collect()
-    )
-    return {
-        state: Totals.of(brokers, ((row[1], row[2], row[3]) for row in summed if row[0] == state))
-        for state in states
-    }
 
 
 def _task(
@@ -158,29 +150,3 @@ def flows_from(audience: Audience) -> tuple[Flows, Longs]:
         audience.size_bytes[whose],
     )
     return flows, whose
-
-
-def _carried(
-    totals: Totals, network: Network, overlay: Overlay, frame: Frame, cost: float
-) -> Carried:
-    """Totals of the sample as what the network carried, in the network's order of brokers."""
-    scale = 1.0 / frame.sampling_rate if frame.sampling_rate > 0 else 1.0
-    position = {broker: at for at, broker in enumerate(overlay.brokers)}
-    order = [position[broker.id] for broker in network.brokers]
-    loads = totals.loads
-    links = totals.links(overlay.tree, list(overlay.brokers))
-    return Carried(
-        duration_s=frame.duration_s,
-        in_links=loads["in_links"][order] * scale,
-        in_clients=loads["in_clients"][order] * scale,
-        out_links=loads["out_links"][order] * scale,
-        out_clients=loads["out_clients"][order] * scale,
-        useful=loads["useful"][order] * scale,
-        links={ends: (events * scale, size * scale) for ends, (events, size) in links.items()},
-        hops={hops: count * scale for hops, count in enumerate(totals.hops.tolist()) if count},
-        delay_buckets=totals.delay_buckets * scale,
-        delay_s_sum=totals.delay_s_sum * scale,
-        delay_s_max=totals.delay_s_max,
-        subscribers=frame.subscribers,
-        reconfiguration_cost=cost,
-    )

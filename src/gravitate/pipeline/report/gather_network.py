@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gravitate.config.network import Network
-from gravitate.pipeline.evaluate.measured import FLOWS, BrokerCounts, LinkCounts, Measured
+from gravitate.pipeline.evaluate.measured import BrokerCounts, LinkCounts, Measured
+from gravitate.pipeline.evaluate.metrics import FLOWS
 from gravitate.pipeline.report.figures import BrokerFigures, LinkFigures
 
 

@@ -68,9 +68,8 @@ class UndoPlan:
         self._asked += 1
 
     def came_to_nothing(self, move: Move) -> None:
-        """The move that was asked for last was not done."""
-        assert self.begun[-1] is move, f"move '{move.id}' is not the last"
-        self.begun.pop()
+        """A move that was asked for was not done."""
+        del self.begun[next(n for n, it in enumerate(self.begun) if it is move)]
 
     def close(self) -> None:
         """Nobody is asked for another: the file names what was begun and nothing else."""

@@ -4,8 +4,8 @@
             -> back (it answers with another incarnation)  -> ready (it and its neighbours are)
 
 Owns the order, what is waited for between two steps, and for how long. Asks brokers over HTTP and
-blocks the thread it runs in. Does not know who starts a broker again (`processes` does), nor how
-this is shown.
+blocks the thread it runs in. Does not know who starts a broker again (`serve.control.processes`
+does), nor how this is shown.
 
 Invariant: no broker is asked before the one ahead of it, and the neighbours of both, are ready; so
 at any time one broker at most is away because of this.
@@ -25,6 +25,7 @@ import msgspec
 from gravitate.config.network import BrokerSpec, Network
 from gravitate.errors import InputError
 from gravitate.model.decoding import UNREADABLE
+from gravitate.operate.asking import reason_in
 from gravitate.serve.control.network import broker_spec
 from gravitate.serve.http.pages import JSON
 from gravitate.serve.http.restart_page import Restarting
@@ -199,11 +200,3 @@ def _answer(spec: BrokerSpec, method: str, path: str, what: Any) -> Any:
         ) from None
     finally:
         connection.close()
-
-
-def reason_in(content: bytes) -> str:
-    """Why a broker refuses a request, by its answer; what else it says where that is not told."""
-    try:
-        return str(msgspec.json.decode(content, type=dict[str, Any])["error"])
-    except (*UNREADABLE, KeyError):
-        return content.decode("utf-8", "replace").strip()[:200]

@@ -1,22 +1,26 @@
-"""Asking the brokers of a running network over HTTP, from the command line.
+"""Asking the brokers of a running network over HTTP.
 
 Owns requests and their failures as sentences. What the pages say is `serve`'s business.
 """
 
 from __future__ import annotations
 
+import http.client
+import time
 from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from gravitate.errors import EnvironmentLack, GravitateError, InputError
+import msgspec
 
-if TYPE_CHECKING:
-    from gravitate.config.network import BrokerSpec, Network
-    from gravitate.model.moves import Move
-    from gravitate.overlay.topology import Neighbourhood
-    from gravitate.serve.node.moves import MoveList, MoveRecord
+from gravitate.config.network import BrokerSpec, Network
+from gravitate.errors import EnvironmentLack, GravitateError, InputError
+from gravitate.model.decoding import UNREADABLE
+from gravitate.model.moves import ClientMove, Move, MoveOutcome, client_of
+from gravitate.overlay.topology import Neighbourhood
+from gravitate.serve.http.client_pages import ClientList
+from gravitate.serve.node.moves import MoveList, MoveRecord
 
 ANSWER_S_MAX: Final = 5.0
 """How long a broker may take for what it knows at once."""
@@ -41,12 +45,6 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
 
     With a body it is a POST. A request that is refused raises `Refused`; a POST that went out and
     has no answer that can be read raises `OutcomeUnknown`."""
-    import http.client
-
-    import msgspec
-
-    from gravitate.model.decoding import UNREADABLE
-
     address = spec.address
     if not address.http:
         raise InputError(
@@ -70,11 +68,9 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
         if status == NOT_FOUND:
             return None
         if status >= 500:
-            # A broker answers so itself in no case; what stands before it cannot know more.
+            # What stands before a broker cannot know more, nor a page that failed.
             raise lack(f"broker '{spec.id}' has failed, or what stands before it: {status}")
         if status >= 400:
-            from gravitate.serve.control.rolling import reason_in
-
             raise Refused(f"broker '{spec.id}' refuses: {reason_in(content)}")
         return msgspec.json.decode(content, type=what)
     except (OSError, http.client.HTTPException) as problem:
@@ -91,14 +87,18 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
         connection.close()
 
 
+def reason_in(content: bytes) -> str:
+    """Why a broker refuses a request, by its answer; what else it says where that is not told."""
+    try:
+        return str(msgspec.json.decode(content, type=dict[str, Any])["error"])
+    except (*UNREADABLE, KeyError):
+        return content.decode("utf-8", "replace").strip()[:200]
+
+
 def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
     """Ask the move's broker for it, and wait until it has ended.
 
     Once the broker has taken it, whatever keeps its end from being known is `OutcomeUnknown`."""
-    import time
-
-    from gravitate.serve.node.moves import MoveRecord
-
     until = time.monotonic() + MOVE_S_MAX
     record: MoveRecord | None = ask(
         spec, f"/moves?wait_s={_WAIT_S:g}", MoveRecord, move, wait_s=_WAIT_S
@@ -124,14 +124,27 @@ def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
     return record
 
 
+def carry(network: Network) -> Callable[[Move], tuple[MoveOutcome | None, str]]:
+    """Carries out moves of clients by asking their brokers; how each ended, None where that is not
+    known, and why."""
+    specs = {spec.id: spec for spec in network.brokers}
+
+    def one(move: Move) -> tuple[MoveOutcome | None, str]:
+        assert isinstance(move, ClientMove), f"move '{move.id}' is of no client"
+        try:
+            record = carry_out(specs[move.source], move)
+        except Refused as refused:
+            return MoveOutcome.REFUSED, str(refused)
+        except OutcomeUnknown as unknown:
+            return None, str(unknown)
+        return record.outcome, record.reason
+
+    return one
+
+
 def wait_for_moves(network: Network, clients: Container[str]) -> None:
     """Until the moves of these clients that are under way have ended, as far as brokers tell: only
     then does it count where a client is. Moves that last longer than `MOVE_S_MAX` are left."""
-    import time
-
-    from gravitate.model.moves import ClientMove, client_of
-    from gravitate.serve.node.moves import MoveList, MoveRecord
-
     until = time.monotonic() + MOVE_S_MAX
     # Those under way stand before those that ended, from page to page.
     answers = _of_all(network, "/moves", MoveList, enough=lambda page: bool(page.ended))
@@ -150,8 +163,6 @@ def wait_for_moves(network: Network, clients: Container[str]) -> None:
 
 def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
     """What each broker with an http port knows of its moves, and those that do not answer."""
-    from gravitate.serve.node.moves import MoveList
-
     answers = _of_all(network, "/moves", MoveList)
     silent = [broker for broker, pages in answers.items() if pages is None]
     return [_joined(pages) for pages in answers.values() if pages], silent
@@ -159,8 +170,6 @@ def all_moves(network: Network) -> tuple[list[MoveList], list[str]]:
 
 def _joined(pages: list[MoveList]) -> MoveList:
     """Pages as one list: the first has the latest moves."""
-    from gravitate.serve.node.moves import MoveList
-
     ended = [record for page in reversed(pages) for record in page.ended]
     # What ended between two pages was under way on the one and is told again on the other.
     over = {(record.move.id, record.began_at_s) for record in ended}
@@ -176,8 +185,6 @@ def _joined(pages: list[MoveList]) -> MoveList:
 def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], list[str]]:
     """At which broker each client is as a publisher, or, with `SUBSCRIBERS`, as a subscriber; and
     the brokers that do not tell."""
-    from gravitate.serve.http.client_pages import ClientList
-
     answers = _of_all(network, page, ClientList)
     found = {
         client: broker
@@ -190,7 +197,6 @@ def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], li
 
 def neighbourhoods(network: Network) -> tuple[dict[str, Neighbourhood], dict[str, str]]:
     """What each broker says of its neighbours, and why others say nothing."""
-    from gravitate.overlay.topology import Neighbourhood
 
     def one(spec: BrokerSpec) -> Neighbourhood | str:
         try:

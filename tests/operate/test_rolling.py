@@ -20,9 +20,10 @@ from tests.serve.http.asking import request
 from gravitate.config.build import shaped
 from gravitate.config.network import Network, save
 from gravitate.errors import InputError
+from gravitate.operate.asking import reason_in
+from gravitate.operate.rolling import Step, roll
 from gravitate.serve.control.network import on_free_ports
 from gravitate.serve.control.processes import RESTART_STATUS
-from gravitate.serve.control.rolling import Step, reason_in, roll
 from gravitate.serve.http.pages import JSON
 from gravitate.serve.http.restart_page import Restarting, restart_page
 from gravitate.serve.node.status import NodeStatus
