@@ -49,7 +49,7 @@ from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, 
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
-from gravitate.broker.sessions.states import Owed
+from gravitate.broker.sessions.states import OWED, Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.moves import ReassignSubscriber
 
@@ -279,7 +279,9 @@ class Reassignments:
             self._clients.end_parked(run.subject)
 
     def lease(self, run: Run, about: None) -> None:
-        self._tethered.lease(run.subject)
+        """Its broker may still come for it, if it has not brought it here by another move."""
+        if run.subject.state not in OWED.ends:
+            self._tethered.lease(run.subject)
 
     def release(self, run: Run, about: None) -> None:
         """The subscriber stays, and is served as if nothing had been."""
