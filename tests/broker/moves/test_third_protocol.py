@@ -176,7 +176,7 @@ def test_it_is_done(scene: Scene, path: tuple[str, ...]) -> None:
 def test_it_is_refused_by_who_leads_it_and_by_a_lock_on_the_way(scene: Scene) -> None:
     scene.wired.brokers["b"]._parts.paths.lock.request("other", True, 5.0, scene.wired.now)
     scene.hand_over("a", "b")
-    scene.ended(MoveOutcome.REFUSED, "b is locked by another", at="a")
+    scene.ended(MoveOutcome.REFUSED, "b is locked by another move", at="a")
     scene.at["a"].tokens.clear()
     scene.hand_over("a", "b")
     assert scene.ends[1:] == [("refused", "t is not here")]
