@@ -13,7 +13,7 @@ from gravitate.broker.interface.inputs import ClientConnected, ClientDisconnecte
 from gravitate.model.events import Event, PlainBodies
 from gravitate.overlay.shapes import random_tree
 from gravitate.plan.placement.grape import Answer, GrapeParameters, select
-from tests.support.wired import Wired
+from tests.support.wired import Wired, at
 
 
 class Recording(Grape):
@@ -47,13 +47,15 @@ class Scene:
         for number, (broker, value) in enumerate(wanted):
             self.wired.connect(f"b{broker}", f"s{number}")
             self.wired.subscribe(f"b{broker}", f"s{number}", f"x = {value}")
-        self.wired.tell("b0", ClientConnected("pub", 1, 65535, True, 1, follows=True))
+        self.wired.tell("b0", ClientConnected(at("pub"), "pub", 1, 65535, True, 1, follows=True))
         self.published = 0
 
     def publish(self, *values: int) -> None:
         """All values in one batch."""
         events = [Event({"topic": "t", "x": value}) for value in values]
-        self.wired.tell("b0", ClientPublished("pub", PlainBodies(events), 1, self.published + 1))
+        self.wired.tell(
+            "b0", ClientPublished(at("pub"), PlainBodies(events), 1, self.published + 1)
+        )
         self.published += len(values)
 
     def first(self) -> Recording:
@@ -158,7 +160,7 @@ def test_a_session_that_is_not_full_in_time_is_void() -> None:
 def test_a_publisher_that_leaves_takes_its_session_along() -> None:
     scene = Scene([(0, 1)], [(1, 1)])
     scene.publish(1, 1, 1)
-    scene.wired.tell("b0", ClientDisconnected("pub"))
+    scene.wired.tell("b0", ClientDisconnected(at("pub")))
     assert scene.first().is_idle()
 
 

@@ -23,7 +23,7 @@ from gravitate.model.events import Event, PlainBodies
 from gravitate.model.moves import Rationale
 from gravitate.plan.placement.grape import Answer
 from tests.support.scenes import GRAPE_DELAY, Mechanisms, played, script
-from tests.support.wired import Wired
+from tests.support.wired import Wired, at, words
 
 SETTINGS = GrapeSettings(
     prioritised="load",
@@ -70,20 +70,22 @@ class Scene:
         self.wired = Wired(pairwise(names), mechanisms=given)
         self.wired.connect(names[-1], "sub")
         self.wired.subscribe(names[-1], "sub", "x > 0")
-        self.wired.tell("b0", ClientConnected("pub", 1, 65535, True, 1, follows=follows))
+        self.wired.tell("b0", ClientConnected(at("pub"), "pub", 1, 65535, True, 1, follows=follows))
         self.published = 0
 
     def publish(self, count: int = 4) -> None:
         events = [Event({"topic": "t", "x": 1}) for _ in range(count)]
-        self.wired.tell("b0", ClientPublished("pub", PlainBodies(events), 1, self.published + 1))
+        self.wired.tell(
+            "b0", ClientPublished(at("pub"), PlainBodies(events), 1, self.published + 1)
+        )
         self.published += count
         self.wired.pass_time(0.1)
 
     def asked(self) -> list[PingBrokers]:
-        return [e for e in self.wired.effects["b0"] if isinstance(e, PingBrokers)]
+        return words(self.wired.effects["b0"], PingBrokers)
 
     def answer(self, token: int, **round_trips_s: float) -> None:
-        self.wired.tell("b0", BrokersPinged("pub", token, round_trips_s))
+        self.wired.tell("b0", BrokersPinged(at("pub"), token, round_trips_s))
 
     @property
     def grape(self) -> Recording:
@@ -188,7 +190,7 @@ def test_no_session_begins_while_the_publisher_measures() -> None:
 def test_a_publisher_that_leaves_meanwhile_leaves_nothing_behind() -> None:
     scene = Scene()
     scene.publish()
-    scene.wired.tell("b0", ClientDisconnected("pub"))
+    scene.wired.tell("b0", ClientDisconnected(at("pub")))
     assert scene.grape.is_idle()
     scene.wired.pass_time(60)
     assert scene.found == []

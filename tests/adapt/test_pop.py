@@ -17,7 +17,7 @@ from gravitate.overlay.tree import neighbours, path
 from gravitate.plan.flow.flow import rooted
 from gravitate.plan.placement.placement import closest_brokers, network_of, profiles_of
 from gravitate.plan.placement.pop import next_hop
-from tests.support.wired import Wired
+from tests.support.wired import Wired, at
 
 EVERYTHING = PopSettings(traced_max=1_000_000, traces_min=4, answer_s_max=5.0, profile_s_max=30.0)
 """Practically every publication is tagged."""
@@ -53,14 +53,14 @@ class Scene:
             for number in range(count):
                 self.wired.connect(f"b{broker}", f"s{broker}.{number}")
                 self.wired.subscribe(f"b{broker}", f"s{broker}.{number}", "x > 0")
-        self.wired.tell("b0", ClientConnected("pub", 1, 65535, True, 1, follows=True))
+        self.wired.tell("b0", ClientConnected(at("pub"), "pub", 1, 65535, True, 1, follows=True))
         self.published = 0
 
     def publish(self, count: int = 1, x: int = 1) -> None:
         for _ in range(count):
             self.published += 1
             bodies = PlainBodies((Event({"topic": "t", "x": x}),))
-            self.wired.tell("b0", ClientPublished("pub", bodies, 1, self.published))
+            self.wired.tell("b0", ClientPublished(at("pub"), bodies, 1, self.published))
 
     def profile(self, broker: str) -> tuple[dict[str, float], float]:
         return self.mechanisms[broker]._profiles["pub"].counts()
@@ -167,7 +167,7 @@ def test_tags_thin_out_within_a_window_and_begin_anew_with_the_next() -> None:
 def test_one_publication_of_a_batch_is_tagged_and_only_it_is_answered() -> None:
     scene = Scene([(0, 1)], [0, 1], EVERYTHING)
     bodies = PlainBodies([Event({"topic": "t", "x": x}) for x in (0, 1, 1)])
-    scene.wired.tell("b0", ClientPublished("pub", bodies, 1, 1))
+    scene.wired.tell("b0", ClientPublished(at("pub"), bodies, 1, 1))
     # The first was tagged, and nobody wanted it.
     assert scene.profile("b0") == ({}, 0.0)
 

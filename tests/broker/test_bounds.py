@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from gravitate.broker.interface.effects import CloseSession, Deliver, HoldReading, Send
+from gravitate.broker.interface.effects import CloseSession, Deliver, HoldReading, Send, Tell
 from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
@@ -22,7 +22,7 @@ from gravitate.broker.routing.content import table
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.topics import topic_filter
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at
 
 KB = 1024
 MB = 1024 * KB
@@ -38,7 +38,7 @@ def large(size_bytes: int, topic: str = "t") -> Event:
 
 
 def publish(wired: Wired, name: str, client: str, size_bytes: int, topic: str = "t") -> None:
-    wired.tell(name, ClientPublished(client, PlainBodies([large(size_bytes, topic)]), 1))
+    wired.tell(name, ClientPublished(at(client), PlainBodies([large(size_bytes, topic)]), 1))
 
 
 def given(wired: Wired, name: str, client: str) -> int:
@@ -107,11 +107,11 @@ def test_a_link_with_too_many_bytes_holds_publishers_until_it_drains() -> None:
     wired.lose("b", "c")
     wired.run()
     publish(wired, "a", "pub", 90 * KB)
-    assert HoldReading("pub", True) not in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(True)) not in wired.effects["a"]
     publish(wired, "a", "pub", 90 * KB)
-    assert HoldReading("pub", True) in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(True)) in wired.effects["a"]
     wired.heal("b", "c")
-    assert HoldReading("pub", False) in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(False)) in wired.effects["a"]
     assert given(wired, "c", "sub") == 3
     assert wired.brokers["b"].links.queued.size_bytes == 0
 
@@ -126,8 +126,8 @@ def test_a_link_that_is_down_does_not_remember_all_that_was_asked_meanwhile() ->
     wired.run()
     publish(wired, "a", "pub", 10)
     for number in range(300):
-        wired.tell("c", ClientSubscribed("sub", "other", parse(f"x > {number}"), 1))
-    wired.tell("c", ClientUnsubscribed("sub", "other"))
+        wired.tell("c", ClientSubscribed(at("sub"), "other", parse(f"x > {number}"), 1))
+    wired.tell("c", ClientUnsubscribed(at("sub"), "other"))
     assert wired.brokers["c"].links["b"].control_bytes <= 20 * KB
     wired.heal("b", "c")
     assert [c for _, c in wired.delivered("c", "sub")] == [1, 2]
@@ -145,11 +145,11 @@ def test_a_publisher_whose_publications_wait_is_held_by_their_bytes() -> None:
     wired.lose("a", "b")
     wired.run()
     publish(wired, "a", "pub", 60 * KB)
-    assert HoldReading("pub", True) not in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(True)) not in wired.effects["a"]
     publish(wired, "a", "pub", 60 * KB)
-    assert HoldReading("pub", True) in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(True)) in wired.effects["a"]
     wired.heal("a", "b")
-    assert wired.effects["a"].count(HoldReading("pub", False)) == 1
+    assert wired.effects["a"].count(Tell(at("pub"), HoldReading(False))) == 1
 
 
 # Sessions ------------------------------------------------------------------------------------
@@ -169,21 +169,21 @@ def test_what_a_client_has_not_acknowledged_is_bounded_in_bytes(slow: Wired) -> 
     for _ in range(20):
         publish(slow, "a", "pub", 30 * KB)
     assert given(slow, "c", "slow") == 3
-    slow.tell("c", ClientAcknowledged("slow", 1))
+    slow.tell("c", ClientAcknowledged(at("slow"), 1))
     assert given(slow, "c", "slow") == 4
-    slow.tell("c", ClientAcknowledged("slow", 4))
+    slow.tell("c", ClientAcknowledged(at("slow"), 4))
     assert given(slow, "c", "slow") == 7
     for sequence in range(5, 21):
-        slow.tell("c", ClientAcknowledged("slow", sequence))
+        slow.tell("c", ClientAcknowledged(at("slow"), sequence))
     assert slow.delivered("c", "slow") == [("pub", number) for number in range(1, 21)]
 
 
 def test_events_of_one_batch_are_given_as_far_as_they_fit(slow: Wired) -> None:
     events = PlainBodies([large(30 * KB) for _ in range(10)])
-    slow.tell("a", ClientPublished("pub", events, 1))
+    slow.tell("a", ClientPublished(at("pub"), events, 1))
     assert given(slow, "c", "slow") == 3
     for sequence in range(1, 11):
-        slow.tell("c", ClientAcknowledged("slow", sequence))
+        slow.tell("c", ClientAcknowledged(at("slow"), sequence))
     assert slow.delivered("c", "slow") == [("pub", number) for number in range(1, 11)]
 
 
@@ -191,7 +191,7 @@ def test_an_event_larger_than_the_window_is_given_alone(slow: Wired) -> None:
     for size in (300 * KB, 10, 300 * KB, 300 * KB):
         publish(slow, "a", "pub", size)
     for acknowledged in range(4):
-        slow.tell("c", ClientAcknowledged("slow", acknowledged))
+        slow.tell("c", ClientAcknowledged(at("slow"), acknowledged))
         assert given(slow, "c", "slow") == acknowledged + 1
 
 
@@ -200,22 +200,22 @@ def test_a_client_that_is_too_many_bytes_behind_is_closed(slow: Wired) -> None:
     slow.subscribe("c", "quick", "x > 0")
     for number in range(1, 61):
         publish(slow, "a", "pub", 30 * KB)
-        slow.tell("c", ClientAcknowledged("quick", number))
-    assert CloseSession("slow", "overloaded") in slow.effects["c"]
+        slow.tell("c", ClientAcknowledged(at("quick"), number))
+    assert Tell(at("slow"), CloseSession("overloaded")) in slow.effects["c"]
     assert given(slow, "c", "quick") == 60
-    waited = slow.effects["c"].index(CloseSession("slow", "overloaded"))
+    waited = slow.effects["c"].index(Tell(at("slow"), CloseSession("overloaded")))
     before = [e for e in slow.effects["c"][:waited] if isinstance(e, Deliver)]
-    assert sum(e.session == "quick" for e in before) <= 3 + MB // (30 * KB) + 1
+    assert sum(e.connection == at("quick") for e in before) <= 3 + MB // (30 * KB) + 1
 
 
 def test_counters_of_what_is_given_after_waiting_ascend(slow: Wired) -> None:
     for number in range(30):
         publish(slow, "a", "pub", (number % 4 + 1) * 10 * KB)
-        slow.tell("c", ClientAcknowledged("slow", number // 2))
+        slow.tell("c", ClientAcknowledged(at("slow"), number // 2))
     sequences = [
         (e.sequence, e.sequence + len(e.batch))
         for e in slow.effects["c"]
-        if isinstance(e, Deliver) and e.session == "slow"
+        if isinstance(e, Deliver) and e.connection == at("slow")
     ]
     assert all(after == before for (_, after), (before, _) in pairwise(sequences))
 
@@ -300,12 +300,12 @@ def test_answers_that_are_remembered_by_topic_are_bounded_by_what_they_hold(
     monkeypatch.setattr(table, "TOPICS_BYTES_MAX", 200_000)
     wired = Wired([("a", "b")])
     for number in range(100):
-        wired.tell("a", ClientConnected(f"c{number}", 1))
-        wired.tell("a", ClientSubscribed(f"c{number}", "s", topic_filter("#"), 0))
-    wired.tell("a", ClientConnected("p", 1))
+        wired.tell("a", ClientConnected(at(f"c{number}"), f"c{number}", 1))
+        wired.tell("a", ClientSubscribed(at(f"c{number}"), "s", topic_filter("#"), 0))
+    wired.tell("a", ClientConnected(at("p"), "p", 1))
     for number in range(200):
         events = PlainBodies([Event({"topic": f"t/{number}"})])
-        wired.tell("a", ClientPublished("p", events))
+        wired.tell("a", ClientPublished(at("p"), events))
     known = wired.brokers["a"].router.table._by_topic
     assert known
     assert sum(map(len, known.values())) < 200_000 / 36 + 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ from gravitate.broker.interface import inputs as i
 from gravitate.broker.interface.effects import CloseLink, Send
 from gravitate.broker.messages import frames as m
 from gravitate.broker.messages import guests as g
+from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.frames import Hello
 from gravitate.broker.moves.staging import RECALL
 from gravitate.errors import PeerError
@@ -20,8 +22,8 @@ from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublish
 from gravitate.simulate.random_worlds import MECHANISMS
 from gravitate.wire.mqtt.bodies import FrameBodies
 from gravitate.wire.peers import decode, encode
-from tests.support.hostile import CLIENTS, FILTERS, MOVES, frame
-from tests.support.wired import QUIET, Wired
+from tests.support.hostile import CLIENTS, FILTERS, MOVES, frame, message
+from tests.support.wired import QUIET, Wired, at
 
 BROKERS = ("a", "b", "x", "y")
 
@@ -70,27 +72,27 @@ class Besieged:
         match draw.randrange(10):
             case 0 | 1:
                 yield i.ClientConnected(
-                    id, draw.randint(1, 2), draw.choice((2, 65535)), draw.random() < 0.5,
+                    at(id), id, draw.randint(1, 2), draw.choice((2, 65535)), draw.random() < 0.5,
                     draw.randint(0, 2), draw.random() < 0.5,
                     draw.choice((i.Continues.NOTHING, i.Continues.NOTHING, *i.Continues)),
                 )  # fmt: skip
             case 2:
-                yield i.ClientDisconnected(id)
+                yield i.ClientDisconnected(at(id))
             case 3:
                 name, qos = draw.choice(("s1", "s2")), draw.randint(0, 1)
-                yield i.ClientSubscribed(id, name, draw.choice(FILTERS), qos)
+                yield i.ClientSubscribed(at(id), name, draw.choice(FILTERS), qos)
             case 4:
-                yield i.ClientUnsubscribed(id, draw.choice(("s1", "s2")))
+                yield i.ClientUnsubscribed(at(id), draw.choice(("s1", "s2")))
             case 5:
-                yield i.ClientAdvertised(id, "n", draw.choice(FILTERS))
+                yield i.ClientAdvertised(at(id), "n", draw.choice(FILTERS))
             case 6:
                 events = [Event({"topic": "t", "v": str(draw.randrange(5))}, b"x")]
                 bodies = FrameBodies.from_events(events)
-                yield i.ClientPublished(id, bodies, draw.randint(0, 1))
+                yield i.ClientPublished(at(id), bodies, draw.randint(0, 1))
             case 7:
-                yield i.ClientAcknowledged(id, draw.randrange(5))
+                yield i.ClientAcknowledged(at(id), draw.randrange(5))
             case 8:
-                yield draw.choice((i.ClientPaused(id), i.ClientArrived(id)))
+                yield draw.choice((i.ClientPaused(at(id)), i.ClientArrived(at(id))))
             case 9:
                 source, target = draw.sample(BROKERS[:3], 2)
                 kind = draw.choice((RelocatePublisher, ReassignSubscriber))
@@ -115,6 +117,12 @@ def test_whatever_a_neighbour_says_the_core_holds_and_others_are_served(seed: in
         wired.publish("b", "sane-publisher", {"v": "77"})
     wired.pass_time(10.0)
     assert wired.delivered("a", "sane-subscriber") == [("sane-publisher", n) for n in (1, 2, 3)]
+
+
+def test_a_neighbour_that_is_out_of_its_mind_says_everything() -> None:
+    draw = random.Random(1)
+    said = {type(message(draw, BROKERS)) for _ in range(5000)}
+    assert said == set(get_args(m.Message))
 
 
 # What random play seldom comes to ------------------------------------------------------------
@@ -164,7 +172,8 @@ def test_who_retains_what_was_never_sent_is_refused(frame: m.Acknowledge) -> Non
     [
         g.GuestAnswer("m", ("a", "x"), g.GuestStep.READY, "", "h", 1, "c", (), -1, 5),
         g.Reminder(1, 1, "h", "c", 1, (), -1),
-        g.GuestWants(-1, 1, ()),
+        t.TetherWants(-1, 1, ()),
+        t.HandedOver(1, 1, -1, ()),
     ],
 )
 def test_numbers_that_count_something_are_not_negative_on_the_wire(message: m.Message) -> None:

@@ -11,6 +11,7 @@ from gravitate.broker.interface.effects import (
     Persist,
     Stopped,
     SubscriptionSettled,
+    Tell,
 )
 from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
@@ -27,7 +28,7 @@ from gravitate.broker.interface.inputs import (
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at
 
 CHAIN = [("a", "b"), ("b", "c")]
 
@@ -74,8 +75,8 @@ def test_subscriptions_travel_only_towards_intersecting_advertisements() -> None
     wired = Wired([("a", "b"), ("b", "c"), ("b", "d")])
     for broker in "acd":
         wired.connect(broker, f"client-{broker}")
-    wired.tell("a", ClientAdvertised("client-a", "mine", parse("x > 0")))
-    wired.tell("d", ClientAdvertised("client-d", "mine", parse("x < 0")))
+    wired.tell("a", ClientAdvertised(at("client-a"), "mine", parse("x > 0")))
+    wired.tell("d", ClientAdvertised(at("client-d"), "mine", parse("x < 0")))
     wired.subscribe("c", "client-c", "x = 5")
     assert list(wired.table("a").values()) == ["b"]
     assert wired.table("d") == {}
@@ -86,7 +87,7 @@ def test_a_covered_subscription_is_not_passed_on_and_returns_when_uncovered(chai
     chain.subscribe("c", "sub", "x > 5")
     chain.subscribe("c", "sub", "x > 1")
     assert list(chain.table("b")) == ["sub#1@c/2"]
-    chain.tell("c", ClientUnsubscribed("sub", "x > 1"))
+    chain.tell("c", ClientUnsubscribed(at("sub"), "x > 1"))
     assert chain.table("b") == {"sub#1@c/1": "c"}
     assert chain.table("a") == {"sub#1@c/1": "b"}
     chain.publish("a", "pub", {"x": 3}, {"x": 6})
@@ -96,8 +97,8 @@ def test_a_covered_subscription_is_not_passed_on_and_returns_when_uncovered(chai
 def test_leaving_undoes_everything(chain: Wired) -> None:
     chain.publish("a", "pub", {"x": 0})
     chain.subscribe("c", "sub", "x > 5")
-    chain.tell("c", ClientDisconnected("sub"))
-    chain.tell("a", ClientDisconnected("pub"))
+    chain.tell("c", ClientDisconnected(at("sub")))
+    chain.tell("a", ClientDisconnected(at("pub")))
     for broker in chain.brokers.values():
         assert broker.router.entries() == {}
         assert broker.router.advertisements() == {}
@@ -140,7 +141,7 @@ def test_what_ended_while_a_broker_was_away_is_forgotten(chain: Wired) -> None:
     chain.subscribe("c", "sub", "x > 0")
     chain.publish("a", "pub", {"x": 1})
     stop(chain, "b")
-    chain.tell("c", ClientUnsubscribed("sub", "x > 0"))
+    chain.tell("c", ClientUnsubscribed(at("sub"), "x > 0"))
     chain.boot("b", 2)
     chain.pass_time(5)
     assert chain.table("a") == chain.table("b") == {}
@@ -153,7 +154,7 @@ def test_a_subscription_settles_only_when_the_far_side_knows_it(chain: Wired) ->
     chain.subscribe("c", "sub", "x > 0")
 
     def settled() -> bool:
-        return SubscriptionSettled("sub", "x > 0") in chain.effects["c"]
+        return Tell(at("sub"), SubscriptionSettled("x > 0")) in chain.effects["c"]
 
     assert not settled()
     chain.heal("a", "b")
@@ -177,13 +178,13 @@ def test_a_new_publisher_behind_a_cut_link_does_not_wait_for_ever(chain: Wired) 
 def test_many_topics_are_advertised_by_their_common_prefix(chain: Wired) -> None:
     for n in range(20):
         events = PlainBodies([Event({"topic": f"stocks/us/{n}"})])
-        chain.tell("a", ClientPublished("pub", events))
+        chain.tell("a", ClientPublished(at("pub"), events))
     assert list(chain.brokers["c"].router.advertisements()) == ["pub#1/topic:stocks/us/#"]
 
 
 def test_a_clients_own_advertisement_is_settled_and_used(chain: Wired) -> None:
-    chain.tell("a", ClientAdvertised("pub", "mine", parse("topic MATCHES 't/#' AND x > 0")))
-    assert AdvertisementSettled("pub", "mine") in chain.effects["a"]
+    chain.tell("a", ClientAdvertised(at("pub"), "mine", parse("topic MATCHES 't/#' AND x > 0")))
+    assert Tell(at("pub"), AdvertisementSettled("mine")) in chain.effects["a"]
     chain.subscribe("c", "sub", "x > 5")
     chain.publish("a", "pub", {"topic": "t/1", "x": 6})
     assert chain.delivered("c", "sub") == [("pub", 1)]
@@ -195,9 +196,9 @@ def test_no_more_than_the_window_is_under_way_and_the_rest_follows(chain: Wired)
     chain.subscribe("c", "slow", "x > 0")
     chain.publish("a", "pub", {"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 5})
     assert [c for _, c in chain.delivered("c", "slow")] == [1, 2]
-    chain.tell("c", ClientAcknowledged("slow", 1))
+    chain.tell("c", ClientAcknowledged(at("slow"), 1))
     assert [c for _, c in chain.delivered("c", "slow")] == [1, 2, 3]
-    chain.tell("c", ClientAcknowledged("slow", 3))
+    chain.tell("c", ClientAcknowledged(at("slow"), 3))
     assert [c for _, c in chain.delivered("c", "slow")] == [1, 2, 3, 4, 5]
 
 
@@ -210,7 +211,7 @@ def test_a_client_too_far_behind_is_closed_and_nobody_else_notices() -> None:
     wired.connect("a", "pub")
     for n in range(1, 7):
         wired.publish("a", "pub", {"x": n})
-    assert CloseSession("slow", "overloaded") in wired.effects["c"]
+    assert Tell(at("slow"), CloseSession("overloaded")) in wired.effects["c"]
     assert [c for _, c in wired.delivered("c", "quick")] == [1, 2, 3, 4, 5, 6]
 
 
@@ -219,9 +220,9 @@ def test_what_a_congested_client_cannot_take_is_dropped_at_qos_0_and_kept_at_qos
 ) -> None:
     chain.subscribe("c", "sub", "x > 0", qos=0)
     chain.subscribe("c", "sub", "y > 0", qos=1)
-    chain.tell("c", ClientCongested("sub", True))
+    chain.tell("c", ClientCongested(at("sub"), True))
     chain.publish("a", "pub", {"x": 1}, {"y": 1}, {"x": 2})
-    chain.tell("c", ClientCongested("sub", False))
+    chain.tell("c", ClientCongested(at("sub"), False))
     chain.publish("a", "pub", {"x": 3})
     assert [c for _, c in chain.delivered("c", "sub")] == [2, 4]
     assert chain.brokers["c"].dispatch.events_dropped == 2
@@ -231,25 +232,25 @@ def test_publications_sent_again_under_their_counters_are_recognised(chain: Wire
     chain.subscribe("c", "sub", "x > 0")
     chain.connect("a", "counting", counts=True)
     batch = PlainBodies([Event({"topic": "t", "x": n}) for n in (1, 2)])
-    chain.tell("a", ClientPublished("counting", batch, 1, 1))
-    chain.tell("a", ClientDisconnected("counting"))
+    chain.tell("a", ClientPublished(at("counting"), batch, 1, 1))
+    chain.tell("a", ClientDisconnected(at("counting")))
     chain.connect("a", "counting", counts=True)
     again = PlainBodies([Event({"topic": "t", "x": n}) for n in (2, 3)])
-    chain.tell("a", ClientPublished("counting", again, 1, 2))
+    chain.tell("a", ClientPublished(at("counting"), again, 1, 2))
     assert [c for _, c in chain.delivered("c", "sub")] == [1, 2, 3]
 
 
 def test_a_second_connect_takes_the_session_over(chain: Wired) -> None:
     chain.subscribe("c", "sub", "x > 0")
-    chain.tell("c", ClientConnected("sub", 2))
-    assert CloseSession("sub", "taken-over") in chain.effects["c"]
+    chain.tell("c", ClientConnected(at("sub"), "sub", 2))
+    assert Tell(at("sub"), CloseSession("taken-over")) in chain.effects["c"]
     chain.publish("a", "pub", {"x": 1})
     assert chain.delivered("c", "sub") == []
 
 
 def test_a_client_that_declines_its_own_events_does_not_get_them(chain: Wired) -> None:
     for no_local in (True, False):
-        chain.tell("a", ClientSubscribed("pub", "own", parse("x > 0"), 1, no_local))
+        chain.tell("a", ClientSubscribed(at("pub"), "own", parse("x > 0"), 1, no_local))
         chain.publish("a", "pub", {"x": 1})
     assert chain.delivered("a", "pub") == [("pub", 2)]
 
@@ -266,9 +267,9 @@ def test_a_full_link_holds_publishers_everywhere_until_it_drains() -> None:
     wired.run()
     for n in range(2, 8):
         wired.publish("a", "pub", {"x": n})
-    assert HoldReading("pub", True) in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(True)) in wired.effects["a"]
     wired.heal("b", "c")
-    assert HoldReading("pub", False) in wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(False)) in wired.effects["a"]
     assert [c for _, c in wired.delivered("c", "sub")] == [1, 2, 3, 4, 5, 6, 7]
     assert wired.brokers["d"].handle([], wired.now) == []
 

@@ -7,7 +7,7 @@ import pytest
 
 from gravitate.broker.interface.effects import HoldReading, SubscriptionSettled
 from gravitate.broker.interface.inputs import ClientConnected
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at, told
 
 LINE = [("a", "b"), ("b", "c")]
 SOON_S = 1.0
@@ -32,7 +32,7 @@ def heard(wired: Wired, broker: str, client: str) -> list[tuple[str, int]]:
 
 
 def is_settled(wired: Wired, broker: str) -> bool:
-    return any(isinstance(effect, SubscriptionSettled) for effect in wired.effects[broker])
+    return any(told(wired.effects[broker], SubscriptionSettled))
 
 
 def test_a_subscriber_hears_those_it_can_reach_and_later_the_others(cut: Wired) -> None:
@@ -130,9 +130,9 @@ def full() -> Wired:
 def holds(wired: Wired, broker: str, client: str) -> list[bool]:
     """What the reading of a client was told."""
     return [
-        effect.hold
-        for effect in wired.effects[broker]
-        if isinstance(effect, HoldReading) and effect.session == client
+        effect.word.hold
+        for effect in told(wired.effects[broker], HoldReading)
+        if effect.connection == at(client) and isinstance(effect.word, HoldReading)
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_publisher_that_goes_on_is_told_again(full: Wired) -> None:
     """As it would be if the word had been lost, or it had moved meanwhile."""
     full.pass_time(SOON_S)
     full.disconnect("a", "far")
-    full.tell("b", ClientConnected("far", 2, 65535, False))
+    full.tell("b", ClientConnected(at("far"), "far", 2, 65535, False))
     full.publish("b", "far", {"x": 1})
     assert holds(full, "b", "far") == [True]
     assert full.brokers["a"].congestion.held() == {}

@@ -105,15 +105,16 @@ def test_the_document_says_what_the_tables_say() -> None:
 KEPT = {
     "congested": "of a subscriber: whether its socket takes anything, which the driver tells",
     "has_served": "of a guest: what is known of the place where it was served, not its own state",
+    "held": "of a publisher elsewhere: what the broker there has last said of its own bounds",
     "indirect": "of a client's outbound: known from its state and what waits; read for every event",
     "reading_held": "of a publisher: what its client was last told, so that it is not told again",
 }
 """Booleans that are no states, each with its reason."""
-BASES = {"Outbound", "Inbound", "Session", "Run", "Guest"}
+BASES = {"Outbound", "Inbound", "Session", "Tether", "Run", "Guest"}
 
 
 def classes() -> Iterator[ast.ClassDef]:
-    """Sessions, both their halves, what stands for one of these, and runs of moves."""
+    """Sessions, both their halves, what stands for one of these, tethers, and runs of moves."""
     for module in MODULES:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):

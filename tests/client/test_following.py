@@ -23,6 +23,7 @@ from tests.serve.mqtt.talk import Raw, on_loop
 
 from gravitate.broker.moves.relocation import PATIENCE_S, State
 from gravitate.client import Client
+from gravitate.client.states import State as ClientState
 from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt import packets as p
 from gravitate.wire.mqtt.control import ClientMark
@@ -193,7 +194,9 @@ def test_a_connection_lost_while_paused_is_renewed_where_it_was() -> None:
             on_redirect(publisher, lambda: break_connection(running, "b1", "p"))
             record = await relocated(running, "p", "b1", "b2")
             assert (record.outcome, record.reason) == ("rolled back", "'p' has disconnected")
-            await speaker.reaches(20)
+            async with asyncio.timeout(20):
+                while not publisher.reconnects:
+                    await speaker.reaches(20)
             assert at(running, "b1", publisher)
             assert (publisher.moves, publisher.reconnects) == (0, 1)
             assert (await relocated(running, "p", "b1", "b2")).outcome == "done"
@@ -316,7 +319,7 @@ def test_a_client_that_is_closed_while_it_moves_says_its_last_words_first() -> N
             speaking: list[asyncio.Task[None]] = []
 
             async def last_words() -> None:
-                assert publisher._keeper.state.value == "paused"
+                assert publisher._core.state is ClientState.PAUSED
                 for number in (1, 2):
                     publisher.publish_nowait("t/x", b"%d" % number, qos=0)
                 await publisher.close()

@@ -12,8 +12,6 @@ from tests.client.moving import Speaker, at, audience, client, door_of, live
 from tests.serve.mqtt.talk import Raw, on_loop
 
 from gravitate.adapt.grape import Grape
-from gravitate.client.keeping import Keeper, State
-from gravitate.client.outgoing import Outgoing
 from gravitate.client.pings import round_trips_s
 from gravitate.wire.mqtt import packets as p
 
@@ -82,29 +80,6 @@ def test_nobody_to_measure_is_an_answer_too() -> None:
         assert await round_trips_s({}) == {}
 
     on_loop(body)
-
-
-class Wire:
-    """A connection that keeps what is written on it."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-
-@pytest.mark.parametrize("state", State)
-def test_a_client_that_has_paused_or_gone_does_not_answer(state: State) -> None:
-    owner: Any = None
-    here: Any = Wire()
-    before: Any = Wire()
-    keeper = Keeper(owner, Outgoing(), ("127.0.0.1", 1), True, (0.1, 1.0), 5.0)
-    keeper.connection, keeper.state = here, state
-    keeper.answer(here, b"pong")
-    keeper.answer(before, b"pong")
-    assert here.written == ([] if state is State.PAUSED else [b"pong"])
-    assert before.written == []
 
 
 async def moves(publisher: Any, speaker: Speaker) -> None:

@@ -12,9 +12,7 @@ from gravitate.model.events import Batch, Event, PlainBodies
 
 def batch() -> Batch:
     events = [Event({"topic": f"t/{number}"}) for number in range(5)]
-    return Batch(
-        "p", 7, range(10, 15), PlainBodies(events), 1, 2.5, 3, ("b1", "b2"), 4, tether="b9"
-    )
+    return Batch("p", 7, range(10, 15), PlainBodies(events), 1, 2.5, 3, ("b1", "b2"), 4)
 
 
 def header(of: Batch) -> dict[str, Any]:

@@ -57,16 +57,16 @@ class Client:
         self.held = False
         self.closed = ""
         self.flushes = 0
-        node.attach(session, self)
-        node.submit(ClientConnected(session, node.next_incarnation()))
+        self.number = node.attach(self)
+        node.submit(ClientConnected(self.number, session, node.next_incarnation()))
 
     def subscribe(self, filter: Filter = EVERYTHING, name: str = "s", qos: int = 1) -> None:
-        self.node.submit(ClientSubscribed(self.session, name, filter, qos))
+        self.node.submit(ClientSubscribed(self.number, name, filter, qos))
 
     def publish(self, *payloads: bytes, qos: int = 1, **attributes: str) -> None:
         events = [Event({"topic": "t", **attributes}, payload) for payload in payloads]
         bodies = FrameBodies.from_events(events, qos=qos)
-        self.node.submit(ClientPublished(self.session, bodies, qos))
+        self.node.submit(ClientPublished(self.number, bodies, qos))
 
     def deliver(self, batch: Batch, qos: int, sequence: int) -> None:
         assert isinstance(batch.bodies, FrameBodies)
@@ -74,7 +74,7 @@ class Client:
         self.payloads += [bytes(payload) for payload in batch.bodies.payloads()]
         self.covered.append(batch.covered)
         if qos and self.acknowledges:
-            self.node.submit(ClientAcknowledged(self.session, sequence + len(batch) - 1))
+            self.node.submit(ClientAcknowledged(self.number, sequence + len(batch) - 1))
 
     def accept(self, count: int) -> None:
         self.accepted += count
@@ -110,8 +110,8 @@ class Client:
 
     def abort(self) -> None:
         self.closed = "aborted"
-        self.node.submit(ClientDisconnected(self.session))
-        self.node.detach(self.session, self)
+        self.node.submit(ClientDisconnected(self.number))
+        self.node.detach(self.number)
 
     def flush(self) -> None:
         self.flushes += 1

@@ -13,6 +13,7 @@ from gravitate.simulate.checkers.held import Holding
 from gravitate.simulate.checkers.loops import LoopChecker
 from gravitate.simulate.checkers.oracle import MatcherOracle, Oracle, ScanOracle
 from gravitate.simulate.checkers.violations import KEPT_MAX, Violations
+from tests.support.wired import at
 
 
 def events(*counters: int, x: int = 1, incarnation: int = 1) -> Batch:
@@ -27,18 +28,19 @@ class Scene:
     def __init__(self, oracle: Oracle | None = None, no_local: tuple[str, ...] = ()) -> None:
         self.violations = Violations()
         self.checker = DeliveryChecker(self.violations, oracle or ScanOracle(), no_local)
+        self.take(i.ClientConnected(at("s"), "s", 1))
         self.checker.on_session("b", "s", "opened", 0.0)
 
     def subscribe(self, condition: str = "x = 1", name: str = "n", settled: bool = True) -> None:
-        self.take(i.ClientSubscribed("s", name, parse(condition)))
+        self.take(i.ClientSubscribed(at("s"), name, parse(condition)))
         if settled:
             self.settle(name)
 
     def unsubscribe(self, name: str = "n") -> None:
-        self.take(i.ClientUnsubscribed("s", name))
+        self.take(i.ClientUnsubscribed(at("s"), name))
 
     def settle(self, name: str = "n") -> None:
-        self.tell(e.SubscriptionSettled("s", name))
+        self.tell(e.Tell(at("s"), e.SubscriptionSettled(name)))
 
     def take(self, *inputs: i.Input, broker: str = "b") -> None:
         self.checker.on_step(broker, inputs, (), 0.0)
@@ -50,7 +52,7 @@ class Scene:
         self.checker.on_published("a", batch, 0.0)
 
     def deliver(self, batch: Batch, broker: str = "b") -> None:
-        self.tell(e.Deliver("s", batch, 1, 0), broker=broker)
+        self.tell(e.Deliver(at("s"), batch, 1, 0), broker=broker)
 
     def found(self) -> dict[str, int]:
         self.checker.check_quiet(1.0)
@@ -184,7 +186,10 @@ def test_a_new_session_of_the_client_starts_anew() -> None:
     scene.publish(events(1))
     scene.deliver(events(1))
     scene.checker.on_session("b", "s", "opened", 0.0)
-    scene.take(i.ClientConnected("s", 2, 9, False), i.ClientSubscribed("s", "n", parse("x = 1")))
+    scene.take(
+        i.ClientConnected(at("s"), "s", 2, 9, False),
+        i.ClientSubscribed(at("s"), "n", parse("x = 1")),
+    )
     scene.deliver(events(1))
     assert scene.found() == {}
 
@@ -193,8 +198,8 @@ def test_what_a_client_asked_for_in_the_step_in_which_it_left_counts() -> None:
     scene = Scene()
     scene.checker.on_session("b", "s", "closed", 0.0)
     scene.publish(events(1))
-    asked = i.ClientSubscribed("s", "n", parse("x = 1"))
-    scene.checker.on_step("b", (asked,), (e.Deliver("s", events(1), 1, 1),), 0.0)
+    asked = i.ClientSubscribed(at("s"), "n", parse("x = 1"))
+    scene.checker.on_step("b", (asked,), (e.Deliver(at("s"), events(1), 1, 1),), 0.0)
     scene.publish(events(2))
     assert scene.found() == {}
 
@@ -212,9 +217,10 @@ def test_an_event_that_enters_again_owes_nothing_new() -> None:
 def test_own_events_are_neither_owed_nor_called_for_without_local_ones() -> None:
     violations = Violations()
     checker = DeliveryChecker(violations, ScanOracle(), no_local=("p",))
+    checker.on_step("b", (i.ClientConnected(at("p"), "p", 1),), (), 0.0)
     checker.on_session("b", "p", "opened", 0.0)
-    checker.on_step("b", (i.ClientSubscribed("p", "n", parse("x = 1")),), (), 0.0)
-    checker.on_step("b", (), (e.SubscriptionSettled("p", "n"),), 0.0)
+    checker.on_step("b", (i.ClientSubscribed(at("p"), "n", parse("x = 1")),), (), 0.0)
+    checker.on_step("b", (), (e.Tell(at("p"), e.SubscriptionSettled("n")),), 0.0)
     checker.on_published("b", events(1), 0.0)
     checker.check_quiet(1.0)
     assert not violations
@@ -231,8 +237,8 @@ def test_what_was_published_after_the_subscription_ended_is_uncalled_for() -> No
 
 def moved(scene: Scene) -> None:
     """The client of `s` is sent from `b` to `c`, and arrives there."""
-    scene.take(i.ClientConnected("s", 1, 9, True, continues=i.Continues.MOVED), broker="c")
-    scene.take(i.ClientSubscribed("s", "n", parse("x = 1")), broker="c")
+    scene.take(i.ClientConnected(at("s"), "s", 1, 9, True, continues=i.Continues.MOVED), broker="c")
+    scene.take(i.ClientSubscribed(at("s"), "n", parse("x = 1")), broker="c")
     scene.checker.on_session("c", "s", "opened", 1.0)
     scene.checker.on_subscriber_moved("c", "s", "b", 0.5, 1.0)
 

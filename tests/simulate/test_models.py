@@ -9,6 +9,7 @@ from gravitate.broker.interface.timers import StopLate
 from gravitate.broker.messages.frames import Data, Publications, Settled
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.simulate.models import ServiceModel, frame_bytes
+from tests.support.wired import at
 
 EVENTS = PlainBodies([Event({"x": 1}, b"12345678") for _ in range(3)])
 
@@ -18,7 +19,7 @@ def test_service_time_counts_batches_inputs_and_events() -> None:
     batch = Batch("p", 1, range(1, 4), EVENTS)
     inputs = [
         FrameReceived("a", 1, Data(1, 0, [Publications([batch]), Settled(1)])),
-        ClientPublished("p", EVENTS),
+        ClientPublished(at("p"), EVENTS),
         TimerFired(StopLate(), 0.0),
     ]
     assert model.duration_s(inputs) == pytest.approx(1.0 + 3 * 0.1 + 6 * 0.01)

@@ -11,6 +11,7 @@ from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.model.events import Event
 from gravitate.model.filters import Filter
 from gravitate.model.language import parse
+from gravitate.overlay.topology import Neighbourhood
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
 from gravitate.simulate.checkers.oracle import ScanOracle
 from gravitate.simulate.checkers.tables import check_tables
@@ -68,6 +69,15 @@ class Line:
 
 def event(number: int = 1, topic: str = "t") -> Event:
     return Event({"topic": topic, "x": number})
+
+
+def test_brokers_that_differ_about_the_tree_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line()
+    line.rest()
+    told = {"a": ("b",), "b": ("a", "c"), "c": ()}
+    monkeypatch.setattr(Broker, "neighbours", lambda self: Neighbourhood(0, told[self.broker_id]))
+    (found,) = check_tables(line.world)
+    assert "('b', 'c')" in found
 
 
 def test_what_was_published_before_its_advertisement_ended_still_arrives() -> None:
@@ -193,4 +203,4 @@ def test_a_client_that_counts_is_not_heard_twice_when_its_broker_restarts() -> N
         line.world.start_broker("a")
     line.rest()
     assert subscriber.received == 29
-    assert not publisher.unaccepted
+    assert not publisher.unfinished()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,15 @@ from gravitate.broker.links.table import LinkTable
 from gravitate.broker.measure import Measure
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.tether.deposits import Deposits
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.routing.content.candidates import Candidates, Found
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
+from gravitate.client.core import Core, Effect
+from gravitate.client.outgoing import Outgoing
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.simulate.random_worlds import run_world
@@ -135,3 +139,52 @@ def test_handing_over_without_waiting_for_neighbours_is_found(
     case = second_broker.test_what_was_handed_over_and_passed_on_to_nobody_is_published_at_home
     with pytest.raises(AssertionError):
         case("d")
+
+
+# What the client does when it is to move, or has lost its broker ---------------------------------
+
+
+def renews_all_but(wishes: str) -> Callable[..., list[Effect]]:
+    say_all = Core._say_all
+
+    def renew(self: Core[Any, Any, Any, Any]) -> list[Effect]:
+        kept = getattr(self, wishes)
+        setattr(self, wishes, {})
+        effects = say_all(self)
+        setattr(self, wishes, kept)
+        return effects
+
+    return renew
+
+
+def arrives_in_silence(self: Core[Any, Any, Any, Any]) -> list[Effect]:
+    self._continues = ""
+    self.outgoing.release()
+    return []
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "broken"),
+    [
+        (Core, "_say_all", renews_all_but("subscriptions")),
+        (Core, "_say_all", renews_all_but("advertisements")),
+        (Core, "due", lambda self: self.outgoing.due()),
+        (Core, "_arrive", arrives_in_silence),
+        (Outgoing, "renew", lambda self: None),
+        (Outgoing, "hold", lambda self: None),
+    ],
+    ids=[
+        "renews no subscription",
+        "renews no advertisement",
+        "goes on while it has paused",
+        "does not say that it has arrived",
+        "sends nothing again",
+        "keeps nothing on its way",
+    ],
+)
+def test_a_client_that_is_broken_is_found(
+    monkeypatch: pytest.MonkeyPatch, part: type[Any], method: str, broken: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(part, method, broken)
+    outcomes = (run_world(seed, MOVED) for seed in range(1, 9))
+    assert any(": unfinished: " in one for outcome in outcomes for one in outcome.violations)

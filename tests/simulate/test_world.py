@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gravitate.broker.interface import effects as e
@@ -12,6 +14,7 @@ from gravitate.simulate.clients import Client
 from gravitate.simulate.hosts import REFUSED
 from gravitate.simulate.models import ServiceModel
 from gravitate.simulate.world import World
+from tests.support.wired import at
 
 from .toys import ToyBroker, pair
 
@@ -103,12 +106,12 @@ def test_dialling_a_cut_line_or_a_broker_that_is_down_fails() -> None:
     a.reply = lambda item: [e.OpenLink("b")] if isinstance(item, i.TimerFired) else []
     world._input(world.hosts["a"], GO)
     world.run(2.0)
-    assert a.log[-1][1] == [i.LinkClosed("b", 0)]
+    assert a.log[-1][1] == [i.DialFailed("b")]
     world.heal("a", "b")
     world.stop_broker("b")
     world._input(world.hosts["a"], GO)
     world.run(3.0)
-    assert a.log[-1][1] == [i.LinkClosed("b", 0)]
+    assert a.log[-1][1] == [i.DialFailed("b")]
 
 
 def test_a_broker_that_stops_has_its_last_frames_arrive_before_the_end_is_read() -> None:
@@ -177,8 +180,8 @@ class Ear:
     def on_accepted(self, count: int) -> None:
         self.heard.append(count)
 
-    def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None:
-        self.heard.append(effect)
+    def on_settled(self, name: str) -> None:
+        self.heard.append(name)
 
     def on_closed(self, reason: str) -> None:
         self.heard.append(reason)
@@ -188,38 +191,38 @@ def test_a_session_at_a_broker_that_is_down_is_refused() -> None:
     world = started()
     world.stop_broker("b")
     ear = Ear()
-    world.attach(ear, i.ClientConnected("c", 1), "b", 0.02)
+    world.attach(ear, i.ClientConnected(at("c"), "c", 1), "b", 0.02)
     world.run(2.0)
     assert ear.heard == [REFUSED]
 
 
-def test_effects_before_a_takeover_go_to_the_old_connection_and_later_ones_to_the_new() -> None:
+def test_effects_go_to_the_connection_they_name() -> None:
     world = started(service=ServiceModel(batch_s=0.01))
     a, _ = toys(world)
     old, new = Ear(), Ear()
-    world.attach(old, i.ClientConnected("c", 1), "a", 0.0)
+    world.attach(old, i.ClientConnected(1, "c", 1), "a", 0.0)
     world.run(1.5)
     a.reply = lambda item: (
-        [e.Accept("c", 1), e.CloseSession("c", e.TAKEN_OVER), e.Accept("c", 2)]
+        [e.Accept(1, 1), e.Tell(1, e.CloseSession(e.TAKEN_OVER)), e.Accept(2, 2), e.Accept(1, 3)]
         if isinstance(item, i.ClientConnected)
         else []
     )
-    world.attach(new, i.ClientConnected("c", 2), "a", 0.0)
+    world.attach(new, i.ClientConnected(2, "c", 2), "a", 0.0)
     world.run(2.0)
-    assert (old.heard, new.heard) == ([1], [2])
+    assert (old.heard, new.heard) == ([1, e.TAKEN_OVER], [2])
 
 
 def test_what_a_held_client_sends_waits_until_it_is_read_again() -> None:
     world = started()
     a, _ = toys(world)
     ear = Ear()
-    attachment = world.attach(ear, i.ClientConnected("c", 1), "a", 0.0)
+    attachment = world.attach(ear, i.ClientConnected(at("c"), "c", 1), "a", 0.0)
     world.run(1.1)
     a.reply = lambda item: (
-        [e.HoldReading("c", item == GO)] if isinstance(item, i.TimerFired) else []
+        [e.Tell(at("c"), e.HoldReading(item == GO))] if isinstance(item, i.TimerFired) else []
     )
     world._input(world.hosts["a"], GO)
-    world.submit(attachment, "a", i.ClientAcknowledged("c", 1))
+    world.submit(attachment, "a", i.ClientAcknowledged(at("c"), 1))
     world.run(1.5)
     assert a.times(i.ClientAcknowledged) == []
     world._input(world.hosts["a"], i.TimerFired(TICK, 0.0))
@@ -230,11 +233,11 @@ def test_what_a_held_client_sends_waits_until_it_is_read_again() -> None:
 def test_what_a_client_sent_before_its_session_ended_under_it_is_lost() -> None:
     world = started()
     ear = Ear()
-    attachment = world.attach(ear, i.ClientConnected("c", 1), "a", 0.0)
+    attachment = world.attach(ear, i.ClientConnected(at("c"), "c", 1), "a", 0.0)
     world.run(1.1)
     world.stop_broker("a")
     world.start_broker("a")
-    world.submit(attachment, "a", i.ClientAcknowledged("c", 1))
+    world.submit(attachment, "a", i.ClientAcknowledged(at("c"), 1))
     world.run(2.0)
     assert ear.heard == [e.STOPPING]
     assert toys(world)[0].times(i.ClientAcknowledged) == []
@@ -244,8 +247,9 @@ def asks(world: World, *brokers: str) -> list[tuple[float, dict[str, float]]]:
     """What the client `c` of `b` has measured by three seconds later, and when `b` heard of it."""
     b = world.hosts["b"].broker
     assert isinstance(b, ToyBroker)
+    (connection,) = world.hosts["b"].attachments
     b.reply = lambda item: (
-        [e.PingBrokers("c", brokers, 1)] if isinstance(item, i.TimerFired) else []
+        [e.Tell(connection, e.PingBrokers(brokers, 1))] if isinstance(item, i.TimerFired) else []
     )
     world._input(world.hosts["b"], GO)
     world.run(world.now + 3.0)
@@ -270,8 +274,8 @@ def test_also_when_it_has_gone_elsewhere() -> None:
     client = Client(world, "c", "a")
     client.connect()
     world.run(1.5)
-    client.broker = "b"
-    client.connect()
+    client.disconnect()
+    client.connect("b")
     world.run(2.0)
     assert asks(world, "a", "b") == [(pytest.approx(2.06), {"a": 0.0, "b": 0.06})]
 
@@ -289,9 +293,11 @@ def test_a_broker_that_is_down_does_not_answer_it() -> None:
 @pytest.mark.parametrize("leaves", [True, False])
 def test_one_that_has_left_or_paused_meanwhile_does_not_answer(leaves: bool) -> None:
     world = started(latency_ms=30.0)
-    client = Client(world, "c", "b")
+    client = Client(world, "c", "b", follows=True)
     client.connect()
     world.run(2.0)
-    action = client.disconnect if leaves else lambda: client.redirected("a")
-    world.scheduler.after(0.01, lambda _: action(), None)
+    assert client.connection is not None
+    client.connection.on_attached(None)
+    pauses = partial(client.connection.on_redirected, "a")
+    world.scheduler.after(0.01, lambda _: client.disconnect() if leaves else pauses(), None)
     assert asks(world, "a", "b") == []

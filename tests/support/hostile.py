@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gravitate.broker.messages import frames as m
 from gravitate.broker.messages import guests as g
+from gravitate.broker.messages import tether as t
 from gravitate.model.events import Batch, Event
 from gravitate.model.language import parse
 from gravitate.wire.mqtt.bodies import FrameBodies
@@ -20,7 +21,17 @@ FILTERS: Final = tuple(map(parse, ("v > 1", "v = 2", "topic = 't'", "w = 'x' OR 
 def message(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     """Any message; names and numbers are such that some of them are known to the receiver, which
     is the first of the brokers. The third says it, and is a neighbour as the second is."""
-    kinds = (_routing, _routing, _mechanism, _move, _tether, _guest, _deposit, _carrying, _carrying)
+    kinds = (
+        _routing,
+        _routing,
+        _mechanism,
+        _move,
+        _tether,
+        _tether,
+        _deposit,
+        _carrying,
+        _carrying,
+    )
     return draw.choice(kinds)(draw, brokers)
 
 
@@ -130,61 +141,68 @@ def _move(draw: random.Random, brokers: Sequence[str]) -> m.Message:
 
 
 def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
-    life = (draw.choice(CLIENTS), draw.randint(1, 2))
-    attachment = draw.choice((0, 1, 2, 1 << 20, (1 << 20) + 1))
+    number = draw.choice((0, 1, 2, 3))
+    attachment = draw.choice((0, 1, 2, 3, 1 << 20, (1 << 20) + 1))
+    about, counted = (number, attachment), (number, attachment, _number(draw))
     key = draw.choice(("topic:t", "client:n"))
-    match draw.randrange(10):
+    match draw.randrange(12):
         case 0:
-            lost, way = draw.choice(("", *brokers)), _path(draw, brokers)
-            return m.TetherAttach(*life, attachment, {key: draw.choice(FILTERS)}, way, lost)
+            return t.TetherAttach(
+                *about, draw.choice(CLIENTS), draw.randint(1, 2), _role(draw, brokers, key)
+            )
         case 1:
-            return m.TetherAdvertise(*life, key, draw.choice(FILTERS))
+            return t.TetherAdvertise(*counted, key, draw.choice(FILTERS))
         case 2:
-            return m.TetherUnadvertise(*life, key)
+            return t.TetherWithdraw(*counted, key)
         case 3:
-            return m.TetherPaused(*life, attachment)
+            return t.TetherPaused(*about)
         case 4:
-            return m.TetherDetach(*life)
+            return t.TetherDetach(*counted)
         case 5:
-            return m.TetherAttached(*life, attachment)
+            return t.TetherAttached(*about)
         case 6:
-            return m.TetherSettled(*life, attachment, "n")
+            return t.TetherSettled(*about, draw.choice(("n", "s1")), _number(draw))
         case 7:
-            return m.TetherHold(*life, attachment, draw.random() < 0.5)
+            return t.TetherHold(*about, draw.random() < 0.5)
         case 8:
-            return m.TetherRedirect(*life, attachment, draw.choice(brokers))
-    reason = draw.choice(("moved", "overloaded", "stopping", "ended", "nonsense"))
-    target = draw.choice(("", *brokers))
-    return m.TetherClosed(*life, attachment, reason, target, _path(draw, brokers))
+            return t.TetherRedirect(*about, draw.choice(brokers))
+        case 9:
+            return t.TetherStay(*about)
+        case 10:
+            return t.TetherWants(*about, _wanted(draw), _number(draw))
+    reason = draw.choice(
+        (
+            "moved",
+            "overloaded",
+            "stopping",
+            "unheard",
+            "ended",
+            "taken-over",
+            "not-here",
+            "nonsense",
+        )
+    )
+    return t.TetherClosed(
+        *about, reason, draw.choice((None, *brokers)), draw.choice((None, *MOVES))
+    )
 
 
-def _guest(draw: random.Random, brokers: Sequence[str]) -> m.Message:
-    about = (draw.choice((0, 1, 2, 3)), draw.choice((0, 1, 2, 3)))
-    match draw.randrange(8):
-        case 0:
-            return g.GuestAttach(*about, draw.choice(CLIENTS), draw.choice(("", *MOVES)))
-        case 1:
-            return g.GuestWants(*about, _wanted(draw), _number(draw))
-        case 2:
-            return g.GuestPaused(*about)
-        case 3:
-            return g.GuestDetach(*about)
-        case 4:
-            return g.GuestAttached(*about)
-        case 5:
-            return g.GuestSettled(*about, "s1", _number(draw))
-        case 6:
-            return g.GuestRedirect(*about, draw.choice(brokers))
-    reason = draw.choice(("moved", "overloaded", "not-here", "nonsense"))
-    target = draw.choice(("", *brokers))
-    return g.GuestClosed(*about, reason, target, draw.choice(("", *MOVES)), _path(draw, brokers))
+def _role(draw: random.Random, brokers: Sequence[str], key: str) -> t.Publishing | t.Serving:
+    if draw.random() < 0.5:
+        return t.Serving(draw.choice((None, *MOVES)))
+    lost = draw.choice((None, *brokers))
+    return t.Publishing({key: draw.choice(FILTERS)}, _path(draw, brokers), lost)
 
 
 def _carrying(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     batches = [_batch(draw, brokers) for _ in range(draw.randrange(3))]
-    if draw.random() < 0.7:
+    if draw.random() < 0.6:
         return m.Publications(batches)
-    return g.Deliveries(draw.randrange(4), draw.randrange(4), draw.randint(0, 1), tuple(batches))
+    attachment = draw.choice((0, 1, 2, 3, 1 << 20, (1 << 20) + 1))
+    about = (draw.randrange(4), attachment, _number(draw))
+    if draw.random() < 0.5:
+        return t.HandedOver(*about, tuple(batches))
+    return t.Deliveries(*about, draw.randint(0, 1), tuple(batches))
 
 
 def _batch(draw: random.Random, brokers: Sequence[str]) -> Batch:
@@ -200,7 +218,6 @@ def _batch(draw: random.Random, brokers: Sequence[str]) -> Batch:
         draw.random() < 0.3,
         _path(draw, brokers),
         draw.choice((0, 0, 1, 2**63)),
-        draw.choice((None, None, *brokers)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
+from typing import TypeVar
 
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.effects import (
@@ -16,12 +17,14 @@ from gravitate.broker.interface.effects import (
     Send,
     SetTimer,
     Stopped,
+    Tell,
 )
 from gravitate.broker.interface.inputs import (
     ClientConnected,
     ClientDisconnected,
     ClientPublished,
     ClientSubscribed,
+    DialFailed,
     FrameReceived,
     Input,
     LinkClosed,
@@ -36,6 +39,27 @@ from gravitate.model.language import parse
 from gravitate.overlay.topology import Topology
 
 QUIET = BrokerOptions(heartbeat_s=0, link_grace_s=0, stop_s_max=0)
+
+
+_numbers: dict[str, int] = {}
+
+
+def at(client: str) -> int:
+    """The connection of a client, at every broker."""
+    return _numbers.setdefault(client, len(_numbers) + 1)
+
+
+def told(effects: Iterable[Effect], kind: type) -> list[Tell]:
+    """What clients were told of one kind."""
+    return [one for one in effects if isinstance(one, Tell) and isinstance(one.word, kind)]
+
+
+W = TypeVar("W")
+
+
+def words(effects: Iterable[Effect], kind: type[W]) -> list[W]:
+    """The same, whoever was told."""
+    return [one.word for one in told(effects, kind) if isinstance(one.word, kind)]
 
 
 class Wired:
@@ -169,7 +193,7 @@ class Wired:
         pair = frozenset((name, peer))
         alive = peer in self.brokers and not self.brokers[peer].stopped
         if pair in self.cut or not alive:
-            self.queue.append((name, LinkClosed(peer, 0)))
+            self.queue.append((name, DialFailed(peer)))
             return
         self.connects += 1
         self.connections[pair] = self.connects
@@ -179,26 +203,26 @@ class Wired:
     # What tests say and ask ------------------------------------------------------------------
 
     def connect(self, name: str, client: str, window: int = 65535, counts: bool = False) -> None:
-        self.tell(name, ClientConnected(client, 1, window, counts))
+        self.tell(name, ClientConnected(at(client), client, 1, window, counts))
 
     def disconnect(self, name: str, client: str) -> None:
-        self.tell(name, ClientDisconnected(client))
+        self.tell(name, ClientDisconnected(at(client)))
 
     def subscribe(self, name: str, client: str, condition: str, qos: int = 1) -> None:
-        self.tell(name, ClientSubscribed(client, condition, parse(condition), qos))
+        self.tell(name, ClientSubscribed(at(client), condition, parse(condition), qos))
 
     def publish(
         self, name: str, client: str, *attributes: dict[str, float | str], qos: int = 1
     ) -> None:
         events = [Event({"topic": "t", **a}) for a in attributes]
-        self.tell(name, ClientPublished(client, PlainBodies(events), qos))
+        self.tell(name, ClientPublished(at(client), PlainBodies(events), qos))
 
     def delivered(self, name: str, client: str) -> list[tuple[str, int]]:
         """(publisher, counter) of everything handed to a client, in order."""
         return [
             (effect.batch.publisher, counter)
             for effect in self.effects[name]
-            if isinstance(effect, Deliver) and effect.session == client
+            if isinstance(effect, Deliver) and effect.connection == at(client)
             for counter in effect.batch.counters
         ]
 
@@ -206,7 +230,7 @@ class Wired:
         return sum(
             effect.count
             for effect in self.effects[name]
-            if isinstance(effect, Accept) and effect.session == client
+            if isinstance(effect, Accept) and effect.connection == at(client)
         )
 
     def table(self, name: str) -> dict[str, str | None]:

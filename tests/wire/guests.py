@@ -1,4 +1,4 @@
-"""Messages about subscribers that move, drawn from the names, numbers and batches given."""
+"""Messages about clients that move, drawn from the names, numbers and batches given."""
 
 from __future__ import annotations
 
@@ -7,36 +7,50 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gravitate.broker.messages.guests import (
-    Deliveries,
+    Entrusted,
     GuestAnswer,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
     GuestCut,
-    GuestDetach,
-    GuestPaused,
-    GuestRedirect,
-    GuestSettled,
     GuestStep,
-    GuestWants,
+    Reminder,
     TakeGuest,
     Wanted,
+)
+from gravitate.broker.messages.tether import (
+    Deliveries,
+    HandedOver,
+    Publishing,
+    Serving,
+    TetherAdvertise,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherStay,
+    TetherWants,
+    TetherWithdraw,
 )
 from gravitate.model.events import Batch
 
 Drawn = st.SearchStrategy[Any]
 
 
+def _wanted(names: Drawn, filters: Drawn) -> Drawn:
+    one = st.builds(Wanted, names, filters, st.integers(0, 2), st.booleans())
+    return st.lists(one, max_size=2).map(tuple)
+
+
 def guest_messages(
     names: Drawn, numbers: Drawn, filters: Drawn, paths: Drawn, batches: st.SearchStrategy[Batch]
 ) -> Drawn:
     """One of every kind."""
-    wanted = st.lists(
-        st.builds(Wanted, names, filters, st.integers(0, 2), st.booleans()), max_size=2
-    ).map(tuple)
+    wanted = _wanted(names, filters)
     seen = st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple)
     origins = st.just("") | names
-    about = (numbers, numbers)
+    served = (numbers, numbers, names, names, numbers, wanted, numbers)
 
     def cut(carried: list[Batch]) -> Drawn:
         qos = st.just(tuple(batch.qos for batch in carried))
@@ -47,13 +61,34 @@ def guest_messages(
         st.builds(TakeGuest, names, paths, names, numbers, wanted, st.floats(0, 60), origins),
         st.builds(GuestAnswer, names, paths, st.sampled_from(GuestStep), names, origins, numbers),
         st.lists(batches, max_size=2).flatmap(cut),
-        st.builds(GuestAttach, *about, names, names),
-        st.builds(GuestWants, *about, wanted),
-        st.builds(GuestPaused, *about),
-        st.builds(GuestDetach, *about),
-        st.builds(GuestAttached, *about),
-        st.builds(GuestSettled, *about, names),
-        st.builds(GuestRedirect, *about, names),
-        st.builds(GuestClosed, *about, names, names, names, paths),
-        st.builds(Deliveries, *about, st.integers(0, 1), st.lists(batches, max_size=3).map(tuple)),
+        st.builds(Entrusted, *served),
+        st.builds(Reminder, *served),
+    )
+
+
+def tether_messages(
+    names: Drawn, numbers: Drawn, filters: Drawn, paths: Drawn, batches: st.SearchStrategy[Batch]
+) -> Drawn:
+    """One of every kind."""
+    wanted = _wanted(names, filters)
+    carried = st.lists(batches, max_size=3).map(tuple)
+    moves = st.none() | names
+    advertisements = st.dictionaries(names, filters, max_size=2)
+    roles = st.builds(Publishing, advertisements, paths, moves) | st.builds(Serving, moves)
+    about, counted = (numbers, numbers), (numbers, numbers, numbers)
+    return st.one_of(
+        st.builds(TetherAttach, *about, names, numbers, roles),
+        st.builds(TetherAttached, *about),
+        st.builds(TetherPaused, *about),
+        st.builds(TetherSettled, *about, names, numbers),
+        st.builds(TetherRedirect, *about, names),
+        st.builds(TetherStay, *about),
+        st.builds(TetherClosed, *about, names, moves, moves),
+        st.builds(TetherDetach, *counted),
+        st.builds(TetherHold, *about, st.booleans()),
+        st.builds(TetherAdvertise, *counted, names, filters),
+        st.builds(TetherWithdraw, *counted, names),
+        st.builds(HandedOver, *counted, carried),
+        st.builds(TetherWants, *about, wanted, numbers),
+        st.builds(Deliveries, *counted, st.integers(0, 1), carried, numbers),
     )

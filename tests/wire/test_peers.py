@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import struct
 from functools import cache
+from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.wire.guests import guest_messages
+from tests.wire.guests import guest_messages, tether_messages
 
 from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
+    Carrying,
     Congested,
     Data,
     Drained,
@@ -32,15 +34,11 @@ from gravitate.broker.messages.frames import (
     Settled,
     Subscribe,
     SyncEnd,
+    Unadvertise,
     Unsubscribe,
 )
-from gravitate.broker.messages.guests import (
-    Deliveries,
-    GuestCut,
-    GuestWants,
-    TakeGuest,
-    Wanted,
-)
+from gravitate.broker.messages.guests import TakeGuest, Wanted
+from gravitate.broker.messages.tether import TetherWants
 from gravitate.errors import LocalProtocolError, PeerError
 from gravitate.model.canonical import any_of
 from gravitate.model.events import Batch, Event, PlainBodies
@@ -81,7 +79,6 @@ def batches(draw: st.DrawFn) -> Batch:
         flood=draw(st.booleans()),
         covered=tuple(draw(st.lists(names, max_size=3))),
         trace_mark=draw(st.integers(0, 1)),
-        tether=draw(st.none() | names),
     )
 
 
@@ -93,6 +90,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(EndMove, names, st.tuples(names, names)),
     st.builds(Subscribe, names, filters, names, st.lists(names).map(tuple), numbers),
     st.builds(Unsubscribe, names, numbers),
+    st.builds(Unadvertise, names, numbers),
     st.builds(Settled, numbers),
     st.builds(SyncEnd, st.sampled_from(["advertisements", "subscriptions"])),
     st.builds(Congested, st.tuples(names, names), st.just((("p", 1),))),
@@ -100,6 +98,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(MechanismMessage, names, st.binary(max_size=10)),
     st.builds(Publications, st.lists(batches(), max_size=3)),
     guest_messages(names, numbers, filters, paths, batches()),
+    tether_messages(names, numbers, filters, paths, batches()),
 )
 frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Hello, names, names, numbers, numbers, numbers),
@@ -112,6 +111,18 @@ frames: st.SearchStrategy[Frame] = st.one_of(
 )
 
 
+def test_every_kind_of_message_is_drawn() -> None:
+    known = set(get_args(Message))
+
+    @settings(max_examples=500, phases=[Phase.generate], database=None, derandomize=True)
+    @given(messages)
+    def draw(message: Message) -> None:
+        known.discard(type(message))
+
+    draw()
+    assert known == set()
+
+
 def plain(frame: Frame) -> object:
     """A frame as values that compare: batches become tuples."""
     if not isinstance(frame, Data):
@@ -120,7 +131,7 @@ def plain(frame: Frame) -> object:
 
 
 def _plain_message(message: Message) -> object:
-    if not isinstance(message, Publications | Deliveries | GuestCut):
+    if not isinstance(message, Carrying):
         return message
     rest = [getattr(message, name) for name in message.__struct_fields__ if name != "batches"]
     return [type(message), *rest] + [
@@ -134,7 +145,6 @@ def _plain_message(message: Message) -> object:
             batch.flood,
             batch.covered,
             batch.trace_mark,
-            batch.tether,
         )
         for batch in message.batches
     ]
@@ -348,7 +358,7 @@ def test_a_filter_that_would_take_long_to_compare_is_refused() -> None:
 def test_a_quality_that_cannot_be_meant_is_refused(qos: int, is_guest: bool) -> None:
     wanted = (Wanted("first", EVERYTHING, 1), Wanted("second", EVERYTHING, qos))
     message = (
-        TakeGuest("m", ("a", "b"), "sub", 1, wanted, 1.0) if is_guest else GuestWants(1, 1, wanted)
+        TakeGuest("m", ("a", "b"), "sub", 1, wanted, 1.0) if is_guest else TetherWants(1, 1, wanted)
     )
     with pytest.raises(PeerError, match=f"quality of service {qos} for 'second'") as caught:
         FrameDecoder().feed(wire_bytes(Data(1, 0, [message])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.wired import at
 from tests.wire.guests import guest_messages
 
 from gravitate.broker.core import Broker
@@ -100,7 +101,10 @@ def _broker() -> Broker:
         FrameReceived(peer, number, Hello("n", peer, 5, 0, 0))
         for peer, number in (("a", 1), ("c", 2))
     ]
-    inputs += [ClientConnected("local", 1), ClientSubscribed("local", "x", EVERYTHING, 1)]
+    inputs += [
+        ClientConnected(at("local"), "local", 1),
+        ClientSubscribed(at("local"), "x", EVERYTHING, 1),
+    ]
     broker.handle(inputs, 0.0)
     return broker
 
@@ -126,7 +130,10 @@ def test_nonsense_from_one_neighbour_leaves_clients_and_other_links_alone(
 def _still_serves(broker: Broker) -> None:
     """A publication reaches the local subscriber, at the latest when its hold expires."""
     bodies = FrameBodies.from_events([Event({"topic": "fresh"})])
-    publish: list[Input] = [ClientConnected("publisher", 2), ClientPublished("publisher", bodies)]
+    publish: list[Input] = [
+        ClientConnected(at("publisher"), "publisher", 2),
+        ClientPublished(at("publisher"), bodies),
+    ]
     fired = TimerFired(HoldOver("publisher"), 100.0)
     effects = broker.handle(publish, 0.0) + broker.handle([fired], 100.0)
     assert any(isinstance(e, Deliver) and e.batch.publisher == "publisher" for e in effects)

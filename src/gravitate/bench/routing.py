@@ -94,7 +94,7 @@ class Scene:
         self._step(LinkOpened(THERE, 1))
         self._step(FrameReceived(THERE, 1, Hello(OPTIONS.network, THERE, 1, 0, 0)))
         self.say(SyncEnd("advertisements"), SyncEnd("subscriptions"))
-        self._step(ClientConnected("c", 1))
+        self._step(ClientConnected(1, "c", 1))
 
     def say(self, *messages: Message) -> None:
         """The neighbour sends messages, in frames as links make them, and settles what follows."""
@@ -144,10 +144,10 @@ class Scene:
         self.say(*(Unadvertise(f"p/{n}", self._token()) for n in numbers))
 
     def subscribe(self, numbers: Iterable[int]) -> None:
-        self.ask(ClientSubscribed("c", name_of(n), filter_of(n), 1) for n in numbers)
+        self.ask(ClientSubscribed(1, name_of(n), filter_of(n), 1) for n in numbers)
 
     def unsubscribe(self, numbers: Iterable[int]) -> None:
-        self.ask(ClientUnsubscribed("c", name_of(n)) for n in numbers)
+        self.ask(ClientUnsubscribed(1, name_of(n)) for n in numbers)
 
     def _token(self) -> int:
         self._tokens += 1
@@ -195,7 +195,7 @@ def churn(scene: Scene, size: int) -> Callable[[], None]:
 def unsubscribe(scene: Scene, size: int) -> Callable[[], None]:
     """The front door's part is in it: what the client spelled, packet by packet."""
     scene.advertise(range(size))
-    requests = Requests("c")
+    requests = Requests(1)
     packets = [
         tuple(map(name_of, range(start, min(start + FILTERS_A_PACKET, size))))
         for start in range(0, size, FILTERS_A_PACKET)

@@ -16,7 +16,7 @@ from gravitate.broker.forwarding.destinations import Destinations
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.forwarding.strategy import FORWARDERS
-from gravitate.broker.interface.effects import Redirect
+from gravitate.broker.interface.effects import Stay
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
 from gravitate.broker.links.seek import Seek
@@ -25,7 +25,8 @@ from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.host import PostPorts, Posts
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.mechanisms.pings import Pings
-from gravitate.broker.messages.frames import Message, Publications, ToTether
+from gravitate.broker.messages.frames import Message, Publications
+from gravitate.broker.messages.tether import Publishing, TetherAttach
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
@@ -33,18 +34,13 @@ from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
 from gravitate.broker.moves.table import On
-from gravitate.broker.moves.tether.deposits import Deposits
-from gravitate.broker.moves.tether.publisher_origin import Tethers
-from gravitate.broker.moves.tether.publisher_remote import (
-    Tethered,
-    TetheredPublisherPorts,
-    TetheredPublishers,
-)
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
-from gravitate.broker.moves.tether.subscriber_remote import (
-    TetheredSubscriberPorts,
-    TetheredSubscribers,
-)
+from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
+from gravitate.broker.moves.tether.deposits import Deposits, Reminders
+from gravitate.broker.moves.tether.origin import Tethers
+from gravitate.broker.moves.tether.publisher import PublisherTethers
+from gravitate.broker.moves.tether.remote import Remote, RemotePorts
+from gravitate.broker.moves.tether.served import TetheredSubscriberPorts, TetheredSubscribers
+from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.registry import ROUTERS
@@ -139,8 +135,8 @@ class Parts:
                 departed=lambda life, key: self.publishers.departed(life, key),
                 moved=lambda *moved: self.subscribers.guests.publisher_moved(*moved),
                 ended=lambda life: self.lives.ended(life, context.now),
-                advertised=lambda life, key: self.tethers.heard(life, key),
-                withdrawn=lambda: self.tethers.advertisements_ended(),
+                advertised=lambda life, key: self.publisher_tethers.heard(life, key),
+                withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
                 synchronised=events.synchronised,
             ),
         )
@@ -196,12 +192,23 @@ class Parts:
 
     def _build_moves(self) -> None:
         context = self.context
+        self.remote = Remote(
+            context,
+            self.dispatch,
+            self.links,
+            RemotePorts(
+                attach=self._attach,
+                on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
+                tell_here=lambda origin, message: self.tethers.handle(origin, message),
+                on_lost=lambda origin: self.tethered.forget(origin),
+            ),
+        )
         self.tethered = TetheredPublishers(
             context,
-            self.router,
             self.publishers,
             self.links,
-            self._tell_tether,
+            self.remote,
+            self.seek.find,
             TetheredPublisherPorts(
                 on_paused=self.paused,
                 on_closed=self._closed,
@@ -209,12 +216,13 @@ class Parts:
         )
         self.tethers = Tethers(
             context,
-            self.router,
             self.dispatch,
-            self.publishers,
-            self.tethered,
             self.tether_links,
+            self.remote.handle,
             lambda id, reason: self.clients.close(id, reason),
+        )
+        self.publisher_tethers = PublisherTethers(
+            context, self.router, self.dispatch, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
             context,
@@ -225,21 +233,21 @@ class Parts:
             lambda move: self.engine.tell(move, On.ENDED),
         )
         self.engine = Engine(context, self.paths, self.seek.find)
-        tethered_subscribers = self._tethered_subscribers()
+        self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
             context,
             self.dispatch,
             self.subscriptions,
             tethered_subscribers,
-            self.tether_links,
-            lambda id, reason: self.clients.close(id, reason),
+            self.tethers,
+            self.seek.find,
         )
         self.clients = Clients(
             context,
             self.subscriptions,
             self.dispatch,
             self.publishers,
-            self.tethers,
+            self.publisher_tethers,
             ClientPorts(
                 on_ended=self._session_ended,
                 on_drained=lambda session: self.reassignments.on_drained(session),
@@ -252,7 +260,7 @@ class Parts:
             self.engine,
             self.clients,
             self.publishers,
-            self.tethers,
+            self.publisher_tethers,
             self.tethered,
         )
         self.reassignments = Reassignments(
@@ -276,7 +284,15 @@ class Parts:
             context.options.deposits_bytes_max,
             self.links,
             self.dispatch.send_control,
-            tethered_subscribers.entrusted,
+            tethered_subscribers,
+        )
+        self.reminders = Reminders(
+            self.broker_id,
+            self.dispatch,
+            self.subscriptions,
+            self.remote,
+            tethered_subscribers,
+            self.deposits.tell,
         )
 
     def _tethered_subscribers(self) -> TetheredSubscribers:
@@ -287,15 +303,16 @@ class Parts:
             self.subscriptions,
             self.paths,
             self.links,
+            self.remote,
             TetheredSubscriberPorts(
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
-                tell_here=lambda peer, message: self.subscriber_tethers.handle(peer, message),
                 on_paused=self.paused,
                 on_back=lambda session: self.reassignments.on_back(session),
                 on_closed=self._closed,
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 on_left=self.tether_links.review,
+                look_back=lambda: self.reminders.look_back(),
             ),
             GuestPorts(
                 on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
@@ -323,16 +340,12 @@ class Parts:
     # What concerns several parts -----------------------------------------------------------
 
     def _is_link_needed(self, peer: str) -> bool:
-        return (
-            peer in self.tethers.peers()
-            or self.tethered.is_origin(peer)
-            or self.subscribers.needs_link(peer)
-        )
+        return self.tethers.needs(peer) or self.remote.needs(peer) or self.tethered.expects(peer)
 
     def paused(self, *ends: Inbound | Outbound) -> None:
         """A client does nothing more here; one that is not to leave is told to go on."""
         if not any(self.engine.tell_subject(end, On.PAUSED) for end in ends):
-            ends[0].say(Redirect(ends[0].id, self.broker_id))
+            ends[0].say(Stay())
 
     def _closed(self, end: Inbound | Outbound) -> None:
         self.engine.tell_subject(end, On.CLOSED, f"{end.id!r} has disconnected")
@@ -341,12 +354,11 @@ class Parts:
         self._closed(end)
         self.subscribers.guests.left(end)
 
-    def _tell_tether(self, origin: str, message: ToTether) -> None:
-        """Whoever is no longer there to be told has forgotten its tether."""
-        if origin == self.broker_id:
-            self.tethers.handle(origin, message)
-        elif origin in self.links:
-            self.dispatch.send_control(origin, message)
+    def _attach(self, origin: str, message: TetherAttach) -> None:
+        if isinstance(message.role, Publishing):
+            self.tethered.attach(origin, message, message.role)
+        else:
+            self.tethered_subscribers.attach(origin, message, message.role)
 
     def _mark(self, batch: Batch) -> int:
         """What mechanisms write on a batch that is published here."""
@@ -369,7 +381,7 @@ class Parts:
             self.congestion.left(life)
 
     def _left(self, publisher: Inbound) -> None:
-        if isinstance(publisher, Tethered):
+        if publisher.origin is not None:
             self.tether_links.review(publisher.origin)
 
     def _taken_over(self, publisher: Inbound) -> None:

@@ -22,6 +22,7 @@ from gravitate.broker.interface.effects import (
     CloseSession,
     Effect,
     Stopped,
+    Tell,
     Warn,
 )
 from gravitate.broker.interface.inputs import (
@@ -37,6 +38,7 @@ from gravitate.broker.interface.inputs import (
     ClientSubscribed,
     ClientUnadvertised,
     ClientUnsubscribed,
+    DialFailed,
     FrameReceived,
     Input,
     LinkClosed,
@@ -115,7 +117,7 @@ class Broker:
         self.router, self.dispatch = parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers, self.engine = parts.clients, parts.publishers, parts.engine
-        self.tethers, self.tethered = parts.tethers, parts.tethered
+        self.tethers, self.tethered = parts.publisher_tethers, parts.tethered
         self.tether_links, self.subscribers = parts.tether_links, parts.subscribers
         self._handlers = self._all_handlers()
         self._stopping = False
@@ -162,21 +164,22 @@ class Broker:
         return {
             FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
             ClientPublished: clients.published,
-            ClientAcknowledged: lambda i: clients.acknowledged(i.session, i.sequence),
+            ClientAcknowledged: lambda i: clients.acknowledged(i.connection, i.sequence),
             TimerFired: self._upkeep.on_timer,
-            ClientCongested: lambda i: clients.congested(i.session, i.congested),
+            ClientCongested: lambda i: clients.congested(i.connection, i.congested),
             ClientConnected: self._connected,
-            ClientDisconnected: lambda i: clients.disconnected(i.session),
+            ClientDisconnected: lambda i: clients.disconnected(i.connection),
             ClientSubscribed: clients.subscribed,
-            ClientUnsubscribed: lambda i: clients.unsubscribed(i.session, i.name),
-            ClientAdvertised: lambda i: clients.advertised(i.session, i.name, i.filter),
-            ClientUnadvertised: lambda i: clients.unadvertised(i.session, i.name),
+            ClientUnsubscribed: lambda i: clients.unsubscribed(i.connection, i.name),
+            ClientAdvertised: lambda i: clients.advertised(i.connection, i.name, i.filter),
+            ClientUnadvertised: lambda i: clients.unadvertised(i.connection, i.name),
             ClientPaused: self._paused,
-            ClientArrived: lambda i: clients.arrived(i.session),
+            ClientArrived: lambda i: clients.arrived(i.connection),
             BrokersPinged: parts.pings.answered,
             LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
             LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
             LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
+            DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
             Persisted: lambda i: clients.persisted(i.token),
             MoveRequested: lambda i: parts.engine.propose(i.move),
             StopRequested: lambda i: self._request_stop(),
@@ -184,12 +187,12 @@ class Broker:
 
     def _connected(self, input: ClientConnected) -> None:
         if self._stopping:
-            self._context.emit(CloseSession(input.session, STOPPING))
+            self._context.emit(Tell(input.connection, CloseSession(STOPPING)))
         else:
             self.clients.connected(input)
 
     def _paused(self, input: ClientPaused) -> None:
-        session = self.clients.sessions.get(input.session)
+        session = self.clients.by_connection.get(input.connection)
         if session is not None:
             self._parts.paused(session.outbound, session.inbound)
 
@@ -203,6 +206,7 @@ class Broker:
             session = dispatch.overloaded.popitem()[0]
             assert isinstance(session, Outbound)
             self.subscribers.close_overloaded(session)
+        parts.reminders.look_back()
         self.subscribers.tethers.flush()
         if parts.chores.waiting:
             parts.chores.go_on()
@@ -243,7 +247,7 @@ class Broker:
             and not self.links.draining
             and self._parts.engine.may_stop()
             and not len(self.tethers)
-            and not self.subscribers.tethered.has_visitors()
+            and not any(self.subscribers.tethered.visitors())
         )
 
     def _is_late(self) -> None:

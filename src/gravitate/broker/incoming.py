@@ -14,24 +14,20 @@ from gravitate.broker.messages.frames import (
     Congested,
     Drained,
     EndMove,
-    FromTether,
     MechanismMessage,
     Message,
     MoveAnswer,
     PrepareMove,
     Publications,
     RoutingMessage,
-    ToTether,
 )
 from gravitate.broker.messages.guests import (
-    Deliveries,
     Entrusted,
-    FromOrigin,
     GuestCut,
     GuestMessage,
     Reminder,
-    ToOrigin,
 )
+from gravitate.broker.messages.tether import Deliveries, FromOrigin, HandedOver, ToOrigin
 from gravitate.errors import PeerError
 
 Handler = Callable[[str, Any], None]
@@ -46,12 +42,12 @@ class Incoming:
         """Neighbours that have not said what they know since the start."""
         subscribers = parts.subscribers
         self._on_any_link: dict[type, Handler] = {
-            Publications: self._publications,
-            **_all(get_args(FromTether), parts.tethered.handle),
-            **_all(get_args(ToTether), parts.tethers.handle),
-            **_all((Deliveries, *get_args(FromOrigin), *get_args(ToOrigin)), subscribers.handle),
+            Deliveries: subscribers.handle,
+            **_all((HandedOver, *get_args(FromOrigin)), parts.remote.handle),
+            **_all(get_args(ToOrigin), parts.tethers.handle),
         }
         self._along_tree: dict[type, Handler] = {
+            Publications: self._publications,
             **_all(get_args(RoutingMessage), parts.router.on_message),
             Congested: parts.congestion.on_congested,
             Drained: parts.congestion.on_drained,
@@ -59,7 +55,7 @@ class Incoming:
             **_all((PrepareMove, MoveAnswer, EndMove), parts.paths.handle),
             **_all((*get_args(GuestMessage), GuestCut), subscribers.handle_along_path),
             Entrusted: parts.deposits.heard,
-            Reminder: lambda peer, message: subscribers.tethered.remind(message),
+            Reminder: lambda peer, message: parts.reminders.remind(message),
         }
 
     def on_message(self, peer: str, message: Message) -> None:
@@ -74,11 +70,6 @@ class Incoming:
     def _publications(self, peer: str, message: Publications) -> None:
         parts = self._parts
         for batch in message.batches:
-            if batch.tether is not None:
-                parts.tethered.publish(peer, batch)
-                continue
-            if not parts.links.is_neighbour(peer):
-                raise PeerError("no-neighbour", "publications that were not handed over")
             if batch.flood:
                 parts.lives.heard(batch.stream, parts.context.now)
             parts.dispatch.route(batch, peer)
@@ -95,7 +86,7 @@ class Incoming:
 
     def forget_recent(self) -> None:
         """Nobody will remind this broker of anything any more."""
-        self._parts.subscribers.tethered.look_back()
+        self._parts.reminders.look_back()
         self._parts.dispatch.recent = None
 
 

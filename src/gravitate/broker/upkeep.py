@@ -17,16 +17,15 @@ from gravitate.broker.interface.timers import (
     LocksOver,
     MechanismTimer,
     MoveLate,
-    PublisherLate,
     RecallAgain,
     RecentOver,
     StopLate,
-    SubscriberLate,
     TetheredHoldOver,
+    TetherLate,
     VisitOver,
 )
 from gravitate.broker.messages.frames import Message, Publications
-from gravitate.broker.messages.guests import Deliveries
+from gravitate.broker.messages.tether import Deliveries
 from gravitate.broker.observers import LinkChange
 
 
@@ -52,9 +51,8 @@ class Upkeep:
             self._on_neighbour(peer, change)
         match change:
             case LinkChange.RESET:
-                parts.tethered.lost(peer)
+                parts.remote.lost(peer)
                 parts.tethers.link_reset(peer)
-                parts.subscribers.link_reset(peer)
             case LinkChange.GIVEN_UP:
                 self._tethers_lost(peer)
                 text = "link given up: what was queued for it is dropped"
@@ -66,7 +64,7 @@ class Upkeep:
         if change in (LinkChange.RESET, LinkChange.RESUMED):
             parts.tether_links.up(peer)
             parts.tethers.link_up(peer)
-            parts.subscribers.link_up(peer)
+            parts.subscribers.guests.questions.link_up(peer)
         if change is not LinkChange.DOWN:
             parts.tether_links.review(peer)
         for observer in parts.context.observers:
@@ -93,14 +91,9 @@ class Upkeep:
             parts.engine.on_link_lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
-        """Publications that outlive the reset of the link to `peer`. What was handed over to be
-        published there is published elsewhere."""
+        """Publications that outlive the reset of the link to `peer`."""
         return Publications(
-            [
-                self._parts.router.outlives_reset(batch, peer)
-                for batch in message.batches
-                if batch.tether is None
-            ]
+            [self._parts.router.outlives_reset(batch, peer) for batch in message.batches]
         )
 
     def on_received(self, peer: str, message: Message) -> None:
@@ -111,7 +104,7 @@ class Upkeep:
     def on_taken(self, peer: str, message: Message) -> None:
         """The other end of a link has passed on what was in a message of this one's."""
         if not isinstance(message, Deliveries):
-            self._parts.tethers.taken(peer, message)
+            self._parts.publisher_tethers.taken(peer, message)
 
     # Timers --------------------------------------------------------------------------------
 
@@ -134,8 +127,7 @@ class Upkeep:
             TetheredHoldOver: lambda timer: parts.tethered.hold_expired(timer.number),
             MoveLate: lambda timer: parts.engine.on_timer(timer.move),
             LocksOver: lambda timer: parts.paths.watch_leases(),
-            PublisherLate: lambda timer: parts.tethers.late(timer.number),
-            SubscriberLate: lambda timer: subscribers.tethers.late(timer.number),
+            TetherLate: lambda timer: parts.tethers.late(timer.number),
             VisitOver: lambda timer: subscribers.tethered.expired(timer.number),
             RecallAgain: lambda timer: subscribers.tethers.ask_again(timer.number),
             MechanismTimer: parts.posts.on_timer,
@@ -150,13 +142,13 @@ class Upkeep:
         if not self._parts.tether_links.given_up(peer):
             return
         if self._parts.links.is_neighbour(peer):
+            self._parts.subscribers.tethered.down(peer)
             self._parts.tethers.link_lost(peer)
-            self._parts.subscribers.link_down(peer)
             self._parts.tether_links.review(peer)
         else:
             self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
-        self._parts.tethered.lost(peer)
+        self._parts.subscribers.guests.questions.link_given_up(peer)
+        self._parts.remote.lost(peer)
         self._parts.tethers.link_lost(peer)
-        self._parts.subscribers.link_lost(peer)

@@ -5,25 +5,27 @@ sends again what was not acknowledged, under the counters it had. It marks itsel
 `wire.mqtt.control`), so that the network knows its events by their ids. It connects again when it
 loses its broker, and goes to another when its broker asks for that; calls just wait meanwhile.
 
-Owns who waits for what. Where it is connected is `keeping`'s, bytes `connection`'s, numbers
-`outgoing`'s, received messages `messages`', how far brokers are `pings`'.
+Owns who waits to publish, and what is received. Where it is connected and what it says again is
+`core`'s, sockets `keeping`'s and `connection`'s, bytes `requests`', received messages `messages`',
+how far brokers are `pings`'.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
 from gravitate.client.connection import Connection
-from gravitate.client.keeping import Keeper, State
+from gravitate.client.core import Dial, Policy
+from gravitate.client.keeping import ClientCore, Keeper
 from gravitate.client.messages import Message, Subscription, distribute
-from gravitate.client.outgoing import Outgoing
 from gravitate.client.pings import Pings
-from gravitate.client.requests import Advertisement, Requests
+from gravitate.client.requests import Advertisement, Dropped, Frame, Requests
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.model.events import EventId, Value
 from gravitate.wire.mqtt import control
@@ -76,38 +78,35 @@ class Client:
         self._keep_alive_s = keep_alive_s
         self._username = username
         self._password = password
-        self._outgoing = Outgoing()
-        self._requests = Requests()
+        policy = Policy(follow, (retry_s_min, retry_s_max), move_s_max)
+        self._core = core = ClientCore((host, port), policy, lambda: random.uniform(0.5, 1.0))
+        self._outgoing = core.outgoing
+        self._requests = Requests(core.subscriptions, core.advertisements)
         self._room = asyncio.Event()
-        self._keeper = Keeper(
-            self, self._outgoing, (host, port), follow, (retry_s_min, retry_s_max), move_s_max
-        )
-        self._pings = Pings(self._keeper)
+        self._keeper = Keeper(self, core, self._requests)
+        self._pings = Pings(core)
         self._closed = False
-        self._held = False
-        self._receive_maximum = 65535
-        self._packet_bytes_max = 0
 
     # --- life -----------------------------------------------------------------------------------
 
     @property
     def host(self) -> str:
         """Of the broker it is connected to, or was last."""
-        return self._keeper.place[0]
+        return self._core.place[0]
 
     @property
     def port(self) -> int:
-        return self._keeper.place[1]
+        return self._core.place[1]
 
     @property
     def reconnects(self) -> int:
         """How often it has connected again after its connection was lost."""
-        return self._keeper.reconnects
+        return max(0, self._core.connects - 1)
 
     @property
     def moves(self) -> int:
         """How often it has gone to another broker because its own asked for that."""
-        return self._keeper.moves
+        return self._core.moves
 
     async def connect(self) -> None:
         """Connect; raises at once when that fails. From then on connections are renewed."""
@@ -119,7 +118,7 @@ class Client:
             return
         if self._keeper.running:
             arriving = asyncio.create_task(self._keeper.at_home())
-            waiting: list[asyncio.Future[Any]] = [arriving, *self._outgoing.outcomes()]
+            waiting: list[asyncio.Future[Any]] = [arriving, *self._outcomes()]
             await asyncio.wait(waiting, timeout=timeout_s)
             arriving.cancel()
         self._closed = True
@@ -139,15 +138,15 @@ class Client:
     ) -> None:
         await self.close()
 
-    def introduction(self, attachment: int, continues: str) -> Connect:
+    def introduction(self, dial: Dial) -> Connect:
         """CONNECT, with the mark. Whether one that follows is sent elsewhere is the broker's
         business: one that both publishes and subscribes is not."""
         mark = ClientMark(
             self.incarnation,
             self._outgoing.first_counter,
-            attachment,
-            self._keeper.follow,
-            continues,
+            dial.connection,
+            self._core.policy.follow,
+            dial.continues,
         )
         return Connect(
             self.client_id,
@@ -156,13 +155,6 @@ class Client:
             password=self._password,
             properties={Property.USER_PROPERTY: mark.user_properties()},
         )
-
-    def renewed(self) -> Iterable[bytes]:
-        self._held = False
-        return self._requests.renewed()
-
-    def subscribes(self) -> bool:
-        return bool(self._requests.subscriptions)
 
     def may_go_on(self) -> None:
         self._room.set()
@@ -173,9 +165,14 @@ class Client:
     def _end(self, error: GravitateError, failed: bool) -> None:
         """Nothing more will happen: tell everybody who waits."""
         self._room.set()
-        for outcome in self._outgoing.outcomes():
+        for outcome in self._outcomes():
             outcome.set_exception(error)
         self._requests.end(error, failed)
+
+    def _outcomes(self) -> list[asyncio.Future[EventId]]:
+        """Those who wait for an acknowledgement."""
+        outcomes = (one.body.outcome for one in self._outgoing)
+        return [outcome for outcome in outcomes if outcome is not None and not outcome.done()]
 
     # --- publishing -----------------------------------------------------------------------------
 
@@ -203,7 +200,7 @@ class Client:
         """Publish without waiting: the future is done at once at QoS 0, acknowledged at QoS 1.
 
         Raises `LocalProtocolError` when there is no connection or too much under way."""
-        if not (self._keeper.takes and self._may_send(qos)):
+        if not (self._core.takes and self._may_send(qos)):
             raise LocalProtocolError("no connection, or too many publications unacknowledged")
         if qos not in (0, 1):
             raise LocalProtocolError(f"cannot publish at QoS {qos}: 0 and 1 are offered")
@@ -219,40 +216,38 @@ class Client:
         content = payload.encode() if isinstance(payload, str) else payload
         number = self._outgoing.next_packet_id() if qos else 0
         frame = encode(Publish(topic, content, qos, number, properties=told), V5)
-        if self._packet_bytes_max and len(frame) > self._packet_bytes_max:
+        bytes_max = self._keeper.packet_bytes_max
+        if bytes_max and len(frame) > bytes_max:
             raise LocalProtocolError(
-                f"a publication of {len(frame)} bytes, the broker takes {self._packet_bytes_max}"
+                f"a publication of {len(frame)} bytes, the broker takes {bytes_max}"
             )
         outcome: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
-        counter = self._outgoing.sent(frame, qos, outcome if qos else None)
+        one = self._core.publish(Frame(frame, outcome if qos else None), qos, len(frame))
         if not qos:
-            outcome.set_result(EventId(self.client_id, self.incarnation, counter))
-        self._keeper.write(frame)
+            outcome.set_result(EventId(self.client_id, self.incarnation, one.counter))
+        self._keeper.publish(self._core.due())
         return outcome
 
     async def _sendable(self, qos: int) -> None:
         """Until a publication may be made; one made while the client moves waits there."""
-        keeper = self._keeper
+        keeper, core = self._keeper, self._core
         while True:
             keeper.check()
             connection = keeper.connection
-            if connection is not None and keeper.state is not State.PAUSED:
+            if connection is not None and core.asks:
                 await connection.writable.wait()
                 if connection is not keeper.connection:
                     continue
-            if keeper.takes and self._may_send(qos):
+            if core.takes and self._may_send(qos):
                 return
             self._room.clear()
             await self._room.wait()
 
     def _may_send(self, qos: int) -> bool:
-        outgoing, connection = self._outgoing, self._keeper.connection
-        if connection is not None:
-            self._receive_maximum = connection.receive_maximum
-            self._packet_bytes_max = connection.packet_bytes_max
+        outgoing = self._outgoing
         if len(outgoing) >= TAIL_MAX or outgoing.bytes >= TAIL_BYTES_MAX:
             return False
-        return not qos or outgoing.unacknowledged < self._receive_maximum
+        return not qos or outgoing.unacknowledged < self._keeper.receive_maximum
 
     # --- subscribing and advertising ------------------------------------------------------------
 
@@ -267,36 +262,44 @@ class Client:
     ) -> Subscription:
         """Subscribe; returns when the broker has granted it. `Subscription.settled` waits for
         the whole network."""
-        connection = await self._keeper.ready()
+        await self._keeper.ready()
         subscription = Subscription(topic_filter, where, qos, no_local, on_message, self._taken)
-        packet, granted = self._requests.subscribe(subscription)
-        connection.write(packet)
-        await granted
+        name = subscription.name
+        if name in self._core.subscriptions:
+            raise LocalProtocolError(f"subscribed already: {name}")
+        self._keeper.carry_out(self._core.want(self._core.subscriptions, name, subscription))
+        await self._requests.answer("subscribe", name)
         return subscription
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; what has arrived can still be taken from it."""
-        connection = await self._keeper.ready()
-        packet, answered = self._requests.unsubscribe(subscription)
-        connection.write(packet)
-        await answered
+        await self._keeper.ready()
+        name = subscription.name
+        if self._core.subscriptions.get(name) is not subscription:
+            raise LocalProtocolError(f"not subscribed: {name}")
+        dropped = self._core.drop(self._core.subscriptions, name, Dropped(subscription))
+        self._keeper.carry_out(dropped)
+        await self._requests.answer("unsubscribe", name)
         subscription.end()
 
     async def advertise(
         self, topic_filter: str | None = None, where: str | None = None, name: str | None = None
     ) -> Advertisement:
         """Say what will be published; returns when the whole network knows."""
-        connection = await self._keeper.ready()
+        await self._keeper.ready()
         advertisement = Advertisement.of(topic_filter, where, name)
-        packet, settled = self._requests.advertise(advertisement)
-        connection.write(packet)
-        await settled
+        name = advertisement.name
+        self._keeper.carry_out(self._core.want(self._core.advertisements, name, advertisement))
+        await self._requests.answer("advertise", name)
         return advertisement
 
     async def unadvertise(self, advertisement: Advertisement) -> None:
         """What was advertised will not be published any more."""
-        connection = await self._keeper.ready()
-        connection.write(self._requests.unadvertise(advertisement))
+        await self._keeper.ready()
+        name, advertised = advertisement.name, self._core.advertisements
+        if name not in advertised:
+            raise LocalProtocolError(f"not advertised: {name}")
+        self._keeper.carry_out(self._core.drop(advertised, name, Dropped(advertisement)))
 
     # --- receiving ------------------------------------------------------------------------------
 
@@ -307,7 +310,7 @@ class Client:
                 case Publish():
                     self._arrived(connection, packet)
                 case Puback():
-                    self._acknowledged(packet)
+                    self._acknowledged(connection, packet)
                 case Suback():
                     self._requests.granted(packet)
                 case Unsuback():
@@ -331,7 +334,7 @@ class Client:
             def acknowledge() -> None:
                 connection.write(answer)
 
-        distribute(Message.of(packet), self._requests.subscriptions, acknowledge)
+        distribute(Message.of(packet), self._core.subscriptions.values(), acknowledge)
 
     def _told(self, connection: Connection, packet: Publish) -> None:
         match packet.topic:
@@ -339,35 +342,35 @@ class Client:
                 server = dict(user_properties(packet.properties)).get("server", "")
                 self._keeper.redirected(connection, server)
             case control.STAY:
-                self._keeper.stayed(connection)
+                self._keeper.carry_out(self._core.stay(connection.number))
             case control.PING:
                 self._pings.asked(connection, packet)
             case control.ATTACHED:
-                self._keeper.attached(connection)
+                self._keeper.carry_out(self._core.attached(connection.number))
             case _:
                 self._requests.told(packet)
 
-    def _acknowledged(self, packet: Puback) -> None:
-        sent = self._outgoing.acknowledge(packet.packet_id)
+    def _acknowledged(self, connection: Connection, packet: Puback) -> None:
+        sent = self._core.acknowledged(connection.number, packet.packet_id)
         if sent is None:
             return
-        if sent.outcome is not None and not sent.outcome.done():
+        outcome = sent.body.outcome
+        if outcome is not None and not outcome.done():
             if packet.reason >= ReasonCode.UNSPECIFIED_ERROR:
                 error = f"the broker refused the publication: {packet.reason.name}"
-                sent.outcome.set_exception(MqttError(error, packet.reason))
+                outcome.set_exception(MqttError(error, packet.reason))
             else:
-                sent.outcome.set_result(EventId(self.client_id, self.incarnation, sent.counter))
+                outcome.set_result(EventId(self.client_id, self.incarnation, sent.counter))
         self._room.set()
 
     def _taken(self) -> None:
-        if self._held:
+        connection = self._keeper.connection
+        if connection is not None and connection.is_held:
             self._balance()
 
     def _balance(self) -> None:
         """Stop reading while the application is far behind, go on when it has caught up."""
-        queued = max((s.queued for s in self._requests.subscriptions), default=0)
-        hold = queued > (QUEUE_LOW if self._held else QUEUE_HIGH)
         connection = self._keeper.connection
-        if hold != self._held and connection is not None:
-            self._held = hold
-            connection.hold_reading(hold)
+        if connection is not None:
+            queued = max((s.queued for s in self._core.subscriptions.values()), default=0)
+            connection.hold_reading(queued > (QUEUE_LOW if connection.is_held else QUEUE_HIGH))

@@ -1,7 +1,7 @@
 """One connection of a client: the handshake, bytes to packets and back, pings.
 
-Lives from a dial to a loss; `Client` makes a new one when it reconnects and decides what to say
-on it. Everything received after CONNACK goes to the owner as packets.
+Lives from a dial to a loss. Everything received after CONNACK goes to the owner as packets; what
+to say on it is the owner's business.
 """
 
 from __future__ import annotations
@@ -19,27 +19,35 @@ from gravitate.wire.mqtt.properties import Property, number, reason_text
 class Owner(Protocol):
     """What a connection reports to."""
 
+    def opened(self, connection: Connection) -> None:
+        """The broker has welcomed the client."""
+        ...
+
     def received(self, connection: Connection, packets: list[Packet]) -> None: ...
+
+    def lost(self, connection: Connection, reason: GravitateError) -> None: ...
 
 
 class Connection(asyncio.Protocol):
-    """Made by `dial`; `lost` is done when it is over, with the reason as its result."""
+    """Made by `dial`, under a number."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, number: int) -> None:
         self._owner = owner
+        self.number = number
         self._loop = asyncio.get_running_loop()
         self._reader = PacketReader()
-        self._connack: asyncio.Future[Connack] = self._loop.create_future()
+        self._is_open = False
+        self._keep_alive_s = 0
         self._heard_at_s = self._loop.time()
         self._ping: asyncio.TimerHandle | None = None
         self._reason: GravitateError | None = None
-        self.lost: asyncio.Future[GravitateError] = self._loop.create_future()
-        self.attached: asyncio.Future[None] = self._loop.create_future()
-        """Done when what is published here comes behind all that was published elsewhere."""
+        self.closed: asyncio.Future[None] = self._loop.create_future()
         self.server_reference = ""
         """Where the broker says that this client is expected instead."""
         self.writable = asyncio.Event()
         self.writable.set()
+        self.is_held = False
+        """Whether nothing is read from it for now."""
         self.receive_maximum = 65535
         self.packet_bytes_max = 0
 
@@ -50,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._heard_at_s = self._loop.time()
         try:
             packets = self._reader.feed(data)
-            if packets and not self._connack.done():
+            if packets and not self._is_open:
                 self._greeted(packets.pop(0))
             for packet in packets:
                 if isinstance(packet, Disconnect):
@@ -70,12 +78,9 @@ class Connection(asyncio.Protocol):
         reason = self._reason or RemoteProtocolError(
             f"the connection to the broker was lost{f': {error}' if error else ''}"
         )
-        if not self._connack.done():
-            self._connack.set_exception(reason)
-            # Nobody may be waiting any more.
-            self._connack.exception()
-        if not self.lost.done():
-            self.lost.set_result(reason)
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._owner.lost(self, reason)
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -88,29 +93,30 @@ class Connection(asyncio.Protocol):
             raise RemoteProtocolError(f"expected CONNACK, got {type(packet).__name__.upper()}")
         if packet.reason:
             raise refusal("the broker refused the connection", packet)
-        self._connack.set_result(packet)
+        told = packet.properties
+        self.receive_maximum = number(told, Property.RECEIVE_MAXIMUM, 65535)
+        self.packet_bytes_max = number(told, Property.MAXIMUM_PACKET_SIZE, 0)
+        keep_alive_s = number(told, Property.SERVER_KEEP_ALIVE, self._keep_alive_s)
+        self._is_open = True
+        if keep_alive_s:
+            self._watch(keep_alive_s)
+        self._owner.opened(self)
 
     # --- the owner's side -----------------------------------------------------------------------
 
-    async def greet(self, connect: Connect) -> Connack:
-        """Say CONNECT and wait for the answer; raises when it is a refusal."""
+    def greet(self, connect: Connect) -> None:
+        """Say CONNECT."""
+        self._keep_alive_s = connect.keep_alive_s
         self.write(encode(connect, V5))
-        connack = await self._connack
-        told = connack.properties
-        self.receive_maximum = number(told, Property.RECEIVE_MAXIMUM, 65535)
-        self.packet_bytes_max = number(told, Property.MAXIMUM_PACKET_SIZE, 0)
-        keep_alive_s = number(told, Property.SERVER_KEEP_ALIVE, connect.keep_alive_s)
-        if keep_alive_s:
-            self._watch(keep_alive_s)
-        return connack
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def hold_reading(self, hold: bool) -> None:
-        if self._transport.is_closing():
+        if hold == self.is_held or self._transport.is_closing():
             return
+        self.is_held = hold
         if hold:
             self._transport.pause_reading()
         else:
@@ -144,10 +150,10 @@ def refusal(what: str, packet: Connack | Disconnect) -> MqttError:
     return MqttError(f"{what}: {name}{f' ({words})' if words else ''}", packet.reason)
 
 
-async def dial(owner: Owner, host: str, port: int) -> Connection:
+async def dial(owner: Owner, number: int, host: str, port: int) -> Connection:
     loop = asyncio.get_running_loop()
     try:
-        _, connection = await loop.create_connection(lambda: Connection(owner), host, port)
+        _, connection = await loop.create_connection(lambda: Connection(owner, number), host, port)
     except OSError as error:
         raise RemoteProtocolError(f"no broker at {host}:{port}: {error}") from error
     return connection

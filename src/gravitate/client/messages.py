@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -156,7 +156,9 @@ class Subscription:
 
 
 def distribute(
-    message: Message, subscriptions: list[Subscription], acknowledge: Callable[[], None] | None
+    message: Message,
+    subscriptions: Collection[Subscription],
+    acknowledge: Callable[[], None] | None,
 ) -> None:
     """Hand a message to the subscriptions it matches, and acknowledge it when all have it."""
     chosen = subscriptions

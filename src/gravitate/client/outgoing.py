@@ -4,35 +4,37 @@ Every publication has a counter, consecutive over the life of the client. From t
 publication of QoS 1 that is not acknowledged on, all of them are kept, those of QoS 0 too: after a
 reconnect they are sent again under the same counters, and the network recognises what it has seen
 already. A client on its way to another broker *holds*: everything is kept, whatever its quality,
-until it is known to have arrived. Pure: knows neither sockets nor time.
+until it is known to have arrived. Knows neither sockets nor time, nor what is published.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
+from collections.abc import Iterator
+from typing import Generic, TypeVar
 
-from gravitate.model.events import EventId
 from gravitate.wire.mqtt.emit import packet_id
 
-Outcome = asyncio.Future[EventId]
+B = TypeVar("B")
 
 
-class Sent:
-    """One publication under way."""
+class Publication(Generic[B]):
+    """One publication under way; `body` is whatever a driver writes."""
 
-    __slots__ = ("acknowledged", "counter", "frame", "outcome", "packet_id")
+    __slots__ = ("body", "counter", "is_done", "packet_id", "size")
 
-    def __init__(self, counter: int, frame: bytes, packet_id: int, outcome: Outcome | None) -> None:
+    def __init__(self, body: B, counter: int, packet_id: int, size: int) -> None:
+        self.body = body
         self.counter = counter
-        self.frame = frame
         self.packet_id = packet_id
-        self.outcome = outcome
-        self.acknowledged = packet_id == 0
+        """0 at QoS 0."""
+        self.size = size
+        self.is_done = packet_id == 0
+        """Whether it need not be sent again for its own sake."""
 
 
-class Outgoing:
-    """The tail of publications, oldest first; it starts with one that is not acknowledged."""
+class Outgoing(Generic[B]):
+    """The tail of publications, oldest first; it starts with one that is not done."""
 
     def __init__(self) -> None:
         self.next_counter = 1
@@ -41,11 +43,15 @@ class Outgoing:
         self.bytes = 0
         """Of all that is kept."""
         self._next_sequence = 1
-        self._tail: deque[Sent] = deque()
-        self._by_packet_id: dict[int, Sent] = {}
+        self._tail: deque[Publication[B]] = deque()
+        self._unwritten: list[Publication[B]] = []
+        self._by_packet_id: dict[int, Publication[B]] = {}
 
     def __len__(self) -> int:
         return len(self._tail)
+
+    def __iter__(self) -> Iterator[Publication[B]]:
+        return iter(self._tail)
 
     @property
     def first_counter(self) -> int:
@@ -55,25 +61,29 @@ class Outgoing:
     def next_packet_id(self) -> int:
         return packet_id(self._next_sequence)
 
-    def sent(self, frame: bytes, qos: int, outcome: Outcome | None) -> int:
-        """A publication goes out; its counter. At QoS 1 the frame has `next_packet_id`."""
-        counter = self.next_counter
+    def add(self, body: B, qos: int, size: int) -> Publication[B]:
+        """Something is to be published; at QoS 1 under `next_packet_id`."""
+        one = Publication(body, self.next_counter, self.next_packet_id() if qos else 0, size)
         self.next_counter += 1
         if qos:
-            one = Sent(counter, frame, self.next_packet_id(), outcome)
             self._next_sequence += 1
             self._by_packet_id[one.packet_id] = one
-            self._keep(one)
             self.unacknowledged += 1
-        elif self._tail or self.holding:
-            one = Sent(counter, frame, 0, None)
-            one.acknowledged = not self.holding
-            self._keep(one)
-        return counter
+        one.is_done = not qos and not self.holding
+        if self._tail or not one.is_done:
+            self._tail.append(one)
+            self.bytes += size
+        self._unwritten.append(one)
+        return one
 
-    def _keep(self, one: Sent) -> None:
-        self._tail.append(one)
-        self.bytes += len(one.frame)
+    def due(self) -> list[Publication[B]]:
+        """What is to be written now, in order."""
+        due, self._unwritten = self._unwritten, []
+        return due
+
+    def renew(self) -> None:
+        """There is a new connection: all that is kept is to be written on it."""
+        self._unwritten = list(self._tail)
 
     def hold(self) -> None:
         """From now on publications of QoS 0 are not forgotten once they are written."""
@@ -84,28 +94,20 @@ class Outgoing:
         self.holding = False
         for one in self._tail:
             if not one.packet_id:
-                one.acknowledged = True
+                one.is_done = True
         self._forget()
 
-    def acknowledge(self, number: int) -> Sent | None:
+    def acknowledge(self, number: int) -> Publication[B] | None:
         """The broker has a publication of QoS 1; None when it was not under way."""
         one = self._by_packet_id.pop(number, None)
         if one is None:
             return None
-        one.acknowledged = True
+        one.is_done = True
         self.unacknowledged -= 1
         self._forget()
         return one
 
     def _forget(self) -> None:
         tail = self._tail
-        while tail and tail[0].acknowledged:
-            self.bytes -= len(tail.popleft().frame)
-
-    def frames(self, after: int = 0) -> list[bytes]:
-        """What is to be sent (again), in order, behind the publication with counter `after`."""
-        return [one.frame for one in self._tail if one.counter > after]
-
-    def outcomes(self) -> list[Outcome]:
-        """Those who wait for an acknowledgement."""
-        return [one.outcome for one in self._tail if one.outcome and not one.outcome.done()]
+        while tail and tail[0].is_done:
+            self.bytes -= tail.popleft().size

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gravitate.client.connection import Connection
-from gravitate.client.keeping import Keeper, Place
+from gravitate.client.keeping import ClientCore, Place
 from gravitate.wire.mqtt.control import Ping, Pong, payload_of, pong_message
 from gravitate.wire.mqtt.packets import Publish
 
@@ -27,13 +27,13 @@ PATIENCE_S: Final = 2.0
 class Pings:
     """What a client is asked to measure; the latest request counts."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, core: ClientCore) -> None:
+        self._core = core
         self._task: asyncio.Task[None] | None = None
 
     def asked(self, connection: Connection, packet: Publish) -> None:
         """Measure, and answer on the connection that was asked on."""
-        if self._keeper.follow:
+        if self._core.policy.follow:
             ping = payload_of(packet, Ping)
             self.stop()
             self._task = asyncio.create_task(self._answer(connection, ping))
@@ -45,7 +45,8 @@ class Pings:
 
     async def _answer(self, connection: Connection, ping: Ping) -> None:
         measured = await round_trips_s(ping.brokers)
-        self._keeper.answer(connection, pong_message(Pong(ping.token, measured)))
+        if self._core.may_answer(connection.number):
+            connection.write(pong_message(Pong(ping.token, measured)))
 
 
 async def round_trips_s(

@@ -1,23 +1,28 @@
-"""What a client has asked of its broker: subscriptions and advertisements, granted or pending.
+"""What a client says in bytes, and who waits for which answer.
 
-Knows who waits for which answer, and what must be said again on a new connection. Pure: makes and
-reads packets, never sends them.
+Pure but for the futures of those who wait: makes and reads packets, never sends them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 
+from gravitate.client.core import Note
 from gravitate.client.messages import Subscription
-from gravitate.errors import GravitateError, LocalProtocolError, MqttError
+from gravitate.client.outgoing import Publication
+from gravitate.errors import GravitateError, MqttError
+from gravitate.model.events import EventId
 from gravitate.model.language import parse, wanted_filter
 from gravitate.wire.mqtt.codec import encode
 from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.control import (
     ADVERTISE,
     ADVERTISEMENT,
+    ARRIVED,
+    PAUSED,
     SETTLED,
     SUBSCRIPTION,
     UNADVERTISE,
@@ -37,6 +42,13 @@ from gravitate.wire.mqtt.properties import Properties, Property, reason_text, us
 Answer = asyncio.Future[None]
 
 
+class Frame(NamedTuple):
+    """A publication in bytes, and who waits for its acknowledgement."""
+
+    data: bytes
+    outcome: asyncio.Future[EventId] | None
+
+
 class Advertisement(msgspec.Struct, frozen=True):
     """What a client says it will publish."""
 
@@ -53,135 +65,115 @@ class Advertisement(msgspec.Struct, frozen=True):
             parse(where)
         return cls(name or f"{topic_filter or '#'}?{where or ''}", topic_filter, where)
 
-    def packet(self) -> bytes:
-        return control_message(ADVERTISE, name=self.name, topic=self.topic_filter, where=self.where)
+
+class Dropped(NamedTuple):
+    """What is not wanted any more."""
+
+    what: Subscription | Advertisement
 
 
 class Requests:
-    """Everything asked for on this client, in the order in which it was asked."""
+    """`subscriptions` and `advertisements` are those of the core: what is refused is taken out."""
 
-    def __init__(self) -> None:
-        self.subscriptions: list[Subscription] = []
-        self._advertisements: dict[str, Advertisement] = {}
-        self._subscribing: dict[int, tuple[Subscription, Answer]] = {}
-        self._unsubscribing: dict[int, tuple[Subscription, Answer]] = {}
-        self._advertising: dict[str, Answer] = {}
+    def __init__(
+        self, subscriptions: dict[str, Subscription], advertisements: dict[str, Advertisement]
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._advertisements = advertisements
+        self._waiting: dict[tuple[str, str], Answer] = {}
+        """By what was said, and of which name."""
+        self._numbers: dict[int, tuple[str, str]] = {}
+        """The same by packet id, on this connection."""
         self._last_packet_id = 0
 
-    def renewed(self) -> list[bytes]:
-        """What is said on a new connection; answers that were awaited on the old come on it."""
-        pending = {id(s): answer for s, answer in self._subscribing.values()}
-        self._subscribing.clear()
-        said = [one.packet() for one in self._advertisements.values()]
-        for _, answer in self._unsubscribing.values():
-            # The session went with the connection, and the subscription with it.
-            _resolve(answer)
-        self._unsubscribing.clear()
-        for subscription in self.subscriptions:
-            number = self._packet_id()
-            answer = pending.get(id(subscription)) or _answer()
-            self._subscribing[number] = (subscription, answer)
-            said.append(_subscribe_packet(number, subscription))
-        return said
+    def answer(self, verb: str, name: str) -> Answer:
+        """Done when the broker has answered what was said."""
+        answer = self._waiting.get((verb, name))
+        if answer is None or answer.done():
+            answer = self._waiting[verb, name] = asyncio.get_running_loop().create_future()
+        return answer
 
-    def subscribe(self, subscription: Subscription) -> tuple[bytes, Answer]:
-        if any(one.name == subscription.name for one in self.subscriptions):
-            raise LocalProtocolError(f"subscribed already: {subscription.name}")
-        number, answer = self._packet_id(), _answer()
-        self._subscribing[number] = (subscription, answer)
-        self.subscriptions.append(subscription)
-        return _subscribe_packet(number, subscription), answer
+    def renew(self) -> None:
+        """There is a new connection; answers that were awaited on the old come on it."""
+        for verb, name in self._numbers.values():
+            if verb == "unsubscribe":
+                # The session went with the connection, and the subscription with it.
+                self._resolve(verb, name)
+        self._numbers.clear()
+
+    def encoded(self, word: object) -> bytes:
+        match word:
+            case Publication():
+                data: bytes = word.body.data
+                return data
+            case Subscription():
+                request = TopicRequest(word.topic_filter, word.qos, word.no_local)
+                number = self._number("subscribe", word.name)
+                return encode(Subscribe(number, (request,), _where(word)), V5)
+            case Dropped(Subscription() as what):
+                number = self._number("unsubscribe", what.name)
+                return encode(Unsubscribe(number, (what.topic_filter,), _where(what)), V5)
+            case Advertisement(name, topic_filter, where):
+                return control_message(ADVERTISE, name=name, topic=topic_filter, where=where)
+            case Dropped(Advertisement(name)):
+                return control_message(UNADVERTISE, name=name)
+            case Note():
+                return control_message(PAUSED if word is Note.PAUSED else ARRIVED)
+            case _:
+                raise AssertionError(f"nothing a client says: {word!r}")
 
     def granted(self, packet: Suback) -> None:
-        subscription, answer = self._subscribing.pop(packet.packet_id, (None, None))
-        if subscription is None or answer is None:
-            return
+        verb, name = self._numbers.pop(packet.packet_id, ("", ""))
         reason = ReasonCode(packet.reasons[0] if packet.reasons else ReasonCode.UNSPECIFIED_ERROR)
-        if reason < ReasonCode.UNSPECIFIED_ERROR:
-            _resolve(answer)
-            return
-        words = reason_text(packet.properties) or reason.name
-        error = MqttError(f"{subscription.name} was refused: {words}", reason)
-        self.subscriptions.remove(subscription)
-        subscription.end(error)
-        if not answer.done():
-            answer.set_exception(error)
-
-    def unsubscribe(self, subscription: Subscription) -> tuple[bytes, Answer]:
-        if subscription not in self.subscriptions:
-            raise LocalProtocolError(f"not subscribed: {subscription.name}")
-        self.subscriptions.remove(subscription)
-        number, answer = self._packet_id(), _answer()
-        self._unsubscribing[number] = (subscription, answer)
-        told = _where(subscription)
-        return encode(Unsubscribe(number, (subscription.topic_filter,), told), V5), answer
+        error = None
+        if reason >= ReasonCode.UNSPECIFIED_ERROR:
+            words = reason_text(packet.properties) or reason.name
+            error = MqttError(f"{name} was refused: {words}", reason)
+            if name in self._subscriptions:
+                self._subscriptions.pop(name).end(error)
+        self._resolve(verb, name, error)
 
     def unsubscribed(self, packet: Unsuback) -> None:
-        _, answer = self._unsubscribing.pop(packet.packet_id, (None, None))
-        if answer is not None:
-            _resolve(answer)
-
-    def advertise(self, advertisement: Advertisement) -> tuple[bytes, Answer]:
-        self._advertisements[advertisement.name] = advertisement
-        answer = self._advertising[advertisement.name] = _answer()
-        return advertisement.packet(), answer
-
-    def unadvertise(self, advertisement: Advertisement) -> bytes:
-        if self._advertisements.pop(advertisement.name, None) is None:
-            raise LocalProtocolError(f"not advertised: {advertisement.name}")
-        return control_message(UNADVERTISE, name=advertisement.name)
+        self._resolve(*self._numbers.pop(packet.packet_id, ("", "")))
 
     def told(self, packet: Publish) -> None:
         """A control message of the broker."""
         fields = dict(user_properties(packet.properties))
         name, kind = fields.get("name", ""), fields.get("kind")
         if kind == SUBSCRIPTION:
-            for subscription in self.subscriptions:
-                if subscription.name == name:
-                    subscription.mark_settled()
-            return
-        answer = self._advertising.pop(name, None)
-        if answer is None or answer.done() or kind != ADVERTISEMENT:
-            return
-        if packet.topic == SETTLED:
-            answer.set_result(None)
-        else:
-            self._advertisements.pop(name, None)
-            error = f"advertisement {name} was refused: {fields.get('reason', '')}"
-            answer.set_exception(MqttError(error, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR))
+            if name in self._subscriptions:
+                self._subscriptions[name].mark_settled()
+        elif kind == ADVERTISEMENT and ("advertise", name) in self._waiting:
+            error = None
+            if packet.topic != SETTLED:
+                self._advertisements.pop(name, None)
+                words = f"advertisement {name} was refused: {fields.get('reason', '')}"
+                error = MqttError(words, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
+            self._resolve("advertise", name, error)
 
     def end(self, error: GravitateError, failed: bool) -> None:
         """The client is over; `failed` says whether that was not its own wish."""
-        waiting = [answer for _, answer in self._subscribing.values()]
-        waiting += [answer for _, answer in self._unsubscribing.values()]
-        for answer in (*waiting, *self._advertising.values()):
-            if not answer.done():
-                answer.set_exception(error)
-                # Renewed subscriptions have nobody who waits.
-                answer.exception()
-        for subscription in self.subscriptions:
+        for verb, name in list(self._waiting):
+            self._resolve(verb, name, error)
+        for subscription in self._subscriptions.values():
             subscription.end(error if failed else None)
-        self.subscriptions = []
+        self._subscriptions.clear()
 
-    def _packet_id(self) -> int:
+    def _resolve(self, verb: str, name: str, error: GravitateError | None = None) -> None:
+        answer = self._waiting.pop((verb, name), None)
+        if answer is None or answer.done():
+            return
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)
+
+    def _number(self, verb: str, name: str) -> int:
         self._last_packet_id = self._last_packet_id % 65535 + 1
+        self._numbers[self._last_packet_id] = (verb, name)
         return self._last_packet_id
-
-
-def _answer() -> Answer:
-    return asyncio.get_running_loop().create_future()
-
-
-def _resolve(answer: Answer) -> None:
-    if not answer.done():
-        answer.set_result(None)
 
 
 def _where(subscription: Subscription) -> Properties:
     where = subscription.where
     return {} if where is None else {Property.USER_PROPERTY: ((WHERE, where),)}
-
-
-def _subscribe_packet(number: int, subscription: Subscription) -> bytes:
-    request = TopicRequest(subscription.topic_filter, subscription.qos, subscription.no_local)
-    return encode(Subscribe(number, (request,), _where(subscription)), V5)

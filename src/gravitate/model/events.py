@@ -124,7 +124,6 @@ class Batch(msgspec.Struct, eq=False, gc=False):
     flood: bool = False
     covered: tuple[str, ...] = ()
     trace_mark: int = 0
-    tether: str | None = None
 
     def __len__(self) -> int:
         return len(self.counters)
@@ -165,7 +164,6 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             self.flood,
             self.covered,
             self.trace_mark,
-            self.tether,
         )
 
     def stepped(self, broker: str) -> Batch:
@@ -180,7 +178,6 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             self.flood,
             (*self.covered, broker),
             self.trace_mark,
-            self.tether,
         )
 
     def flooding(self) -> Batch:

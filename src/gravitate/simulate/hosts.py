@@ -6,7 +6,6 @@ steps, the client's end of a session.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -54,9 +53,11 @@ class SessionEnd(Protocol):
 
     def on_accepted(self, count: int) -> None: ...
 
-    def on_settled(self, effect: e.SubscriptionSettled | e.AdvertisementSettled) -> None: ...
+    def on_settled(self, name: str) -> None: ...
 
     def on_redirected(self, target: str) -> None: ...
+
+    def on_stay(self, _: None) -> None: ...
 
     def on_moved(self, target: str) -> None: ...
 
@@ -78,26 +79,20 @@ class Attachment:
 
     __slots__ = (
         "client",
+        "connection",
         "held",
-        "is_read",
         "latency_s",
         "live",
         "queue",
-        "session",
-        "successor",
     )
 
-    def __init__(self, session: str, client: SessionEnd, latency_s: float) -> None:
-        self.session = session
+    def __init__(self, connection: int, client: SessionEnd, latency_s: float) -> None:
+        self.connection = connection
         self.client = client
         self.latency_s = latency_s
         self.live = True
-        self.is_read = True
-        """Whether what the client sends on it is still taken."""
         self.held = False
         self.queue: list[i.Input] = []
-        self.successor: Attachment | None = None
-        """The connection of the same client that is about to take over."""
 
 
 class Host:
@@ -107,7 +102,6 @@ class Host:
         "attachments",
         "broker",
         "busy",
-        "connecting",
         "doomed",
         "id",
         "inbox",
@@ -124,9 +118,7 @@ class Host:
         self.broker: SteppedBroker | None = None
         self.pipes: dict[int, Pipe] = {}
         self.timers: dict[Timer, float] = {}
-        self.attachments: dict[str, Attachment] = {}
-        self.connecting: deque[Attachment] = deque()
-        """Of the `ClientConnected` in the inbox, in order."""
+        self.attachments: dict[int, Attachment] = {}
         self.inbox: list[i.Input] = []
         self.busy = False
         self.stopping = False

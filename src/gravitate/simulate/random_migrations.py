@@ -37,8 +37,10 @@ class RandomMigrations:
     def make_mobile(self, client: Client) -> None:
         """Let a subscriber follow, perhaps; one that does not count never does."""
         if client.counts:
-            client.follows = self._subscribers.random() < 0.6
-            client.arrive_s_max = self._subscribers.choice((5.0, 0.3))
+            client.core.policy = client.core.policy._replace(
+                follow=self._subscribers.random() < 0.6,
+                move_s_max=self._subscribers.choice((5.0, 0.3)),
+            )
 
     def act(self, generator: random.Random, phase_s: float) -> None:
         """Schedule moves in the coming phase; `generator` draws those of publishers."""

@@ -229,11 +229,12 @@ class RandomWorld:
     def _is_joined(self, entered_at: str, broker: str, session: str) -> bool:
         """Whether a client can be reached. What one that was moved depends on is not known here; of
         one that is held not even its acknowledgements are read."""
-        attachment = self.world.hosts[broker].attachments.get(session)
+        connection = next(one.connection for one in self.clients if one.id == session)
         return not (
             self.switches.moves()
-            or attachment is None
-            or attachment.held
+            or connection is None
+            or connection.broker != broker
+            or connection.attachment.held
             or crosses(self._near, entered_at, broker, self._cut)
         )
 
@@ -309,9 +310,8 @@ class RandomWorld:
         generator = self._generator
         if client.connection is None:
             if not client.wants_connection:
-                if not draw.publishes(client.id):
-                    client.broker = generator.choice(self.network.brokers).id
-                client.connect()
+                elsewhere = not draw.publishes(client.id)
+                client.connect(generator.choice(self.network.brokers).id if elsewhere else None)
             return
         drawn = generator.random()
         if client.follows and drawn < 0.37 and not self._subscribes(client):
@@ -357,7 +357,9 @@ class RandomWorld:
         elif drawn < 0.15:
             client.unadvertise(generator.choice(list(client.advertisements)))
         else:
-            filters = [item.filter for item in client.advertisements.values()]
+            filters = [
+                item.filter for item in client.advertisements.values() if item.filter is not None
+            ]
             events = (draw.event_within(generator, filters) for _ in range(self._burst()))
             self._publish(client, [event for event in events if event is not None])
 

@@ -5,7 +5,7 @@ knows nothing of what brokers say to each other; clients are whatever has the me
 `SessionEnd`. Nothing here is random: a world is a function of what is scheduled on it.
 
 How a link behaves: `OpenLink` is answered after the line's latency, by `LinkOpened` on both sides
-or by `LinkClosed(connection=0)` when the line is cut or the peer down. A cut loses what is in
+or by `DialFailed` when the line is cut or the peer down. A cut loses what is in
 flight and each side notices it in its own time. A broker that stopped in order, or closed a link,
 has its last frames arrive before the other side reads the end of the stream.
 
@@ -76,6 +76,7 @@ class World:
         service = service or ServiceModel()
         self._service = None if service.instant() else service
         self._connections = 0
+        """To peers, and of clients, so far."""
         self.hosts = {broker.id: Host(broker.id) for broker in network.brokers}
         self.lines: dict[tuple[str, str], Line] = {}
         """Under both orders of their ends: those of the network, and any that brokers have opened
@@ -184,11 +185,15 @@ class World:
 
     # Clients
 
+    def new_connection(self) -> int:
+        self._connections += 1
+        return self._connections
+
     def attach(
         self, client: SessionEnd, connected: i.ClientConnected, broker: str, latency_s: float
     ) -> Attachment:
         """Open a session; a broker that is down answers with `on_closed(REFUSED)`."""
-        attachment = Attachment(connected.session, client, latency_s)
+        attachment = Attachment(connected.connection, client, latency_s)
         host = self.hosts[broker]
         self.scheduler.after(latency_s, self._attached, (host, attachment, connected))
         return attachment
@@ -219,19 +224,17 @@ class World:
             attachment.live = False
             self._to_client(attachment, attachment.client.on_closed, REFUSED)
             return
-        for earlier in (host.attachments.get(attachment.session), *host.connecting):
-            if earlier is not None and earlier.session == attachment.session:
-                earlier.is_read = False
-        host.connecting.append(attachment)
+        host.attachments[attachment.connection] = attachment
         self._input(host, connected)
 
     def _submitted(self, what: tuple[Host, Attachment, i.Input]) -> None:
         host, attachment, item = what
         self._client_inputs += 1
-        if not (attachment.live and attachment.is_read):
+        if not attachment.live:
             return
         if type(item) is i.ClientDisconnected:
-            attachment.live = attachment.is_read = False
+            attachment.live = False
+            host.attachments.pop(attachment.connection, None)
         elif attachment.held:
             attachment.queue.append(item)
             return
@@ -249,10 +252,9 @@ class World:
             return
         line = self.line(host.id, peer.id)
         if not line.up or peer.broker is None:
-            self._input(host, i.LinkClosed(peer.id, 0))
+            self._input(host, i.DialFailed(peer.id))
             return
-        self._connections += 1
-        there, back = connect(line, self._connections, host.id, peer.id)
+        there, back = connect(line, self.new_connection(), host.id, peer.id)
         host.pipes[there.number] = there
         peer.pipes[back.number] = back
         self._input(peer, i.LinkOpened(host.id, back.number))
@@ -287,25 +289,12 @@ class World:
         if host.broker is None:
             return
         if self._service is None:
-            if host.connecting:
-                self._switch(host, item)
             self.steps += 1
             self._step(host, (item,))
             return
         host.inbox.append(item)
         if not host.busy:
             self._serve(host)
-
-    def _switch(self, host: Host, first: i.Input) -> None:
-        """Effects go to a client's new connection from the batch that begins with it; if it takes
-        over from one that is open, from the effect on that says so."""
-        if type(first) is i.ClientConnected:
-            attachment = host.connecting.popleft()
-            previous = host.attachments.get(attachment.session)
-            if previous is not None and previous.live:
-                previous.successor = attachment
-            else:
-                host.attachments[attachment.session] = attachment
 
     def _serve(self, host: Host) -> None:
         assert self._service is not None
@@ -320,8 +309,6 @@ class World:
         if host.broker is None or host.incarnation != incarnation:
             return
         host.busy = False
-        if host.connecting:
-            self._switch(host, batch[0])
         self.steps += 1
         self._step(host, batch)
         if host.inbox and not host.busy:
@@ -371,7 +358,7 @@ class World:
                         arrival = pipe.arrival(frame, scheduler.now)
                         scheduler.at(arrival, self._arrived, (pipe, frame))
             elif type(effect) is e.Deliver:
-                attachment = host.attachments.get(effect.session)
+                attachment = host.attachments.get(effect.connection)
                 if attachment is not None:
                     self._to_client(attachment, attachment.client.on_delivered, effect)
             elif type(effect) is e.SetTimer:
@@ -384,26 +371,12 @@ class World:
 
     def _carry_out_rare(self, host: Host, effect: e.Effect) -> None:
         match effect:
-            case e.Accept(session, count):
-                if attachment := host.attachments.get(session):
+            case e.Accept(connection, count):
+                if attachment := host.attachments.get(connection):
                     self._to_client(attachment, attachment.client.on_accepted, count)
-            case e.SubscriptionSettled(session, _) | e.AdvertisementSettled(session, _):
-                if attachment := host.attachments.get(session):
-                    self._to_client(attachment, attachment.client.on_settled, effect)
-            case e.Redirect(session, target):
-                if attachment := host.attachments.get(session):
-                    self._to_client(attachment, attachment.client.on_redirected, target)
-            case e.PingBrokers(session, _, _):
-                if attachment := host.attachments.get(session):
-                    self._to_client(attachment, attachment.client.on_ping, effect)
-            case e.Attached(session):
-                if attachment := host.attachments.get(session):
-                    self._to_client(attachment, attachment.client.on_attached, None)
-            case e.HoldReading(session, hold):
-                if attachment := host.attachments.get(session):
-                    self._hold(host, attachment, hold)
-            case e.CloseSession(session, reason, target):
-                self._close_session(host, session, reason, target)
+            case e.Tell(connection, word):
+                if attachment := host.attachments.get(connection):
+                    self._told(host, attachment, word)
             case e.OpenLink(peer):
                 self.scheduler.after(
                     self.line(host.id, peer).delay_s(),
@@ -423,6 +396,24 @@ class World:
             case _:
                 raise AssertionError(f"an effect no world knows: {effect!r}")
 
+    def _told(self, host: Host, attachment: Attachment, word: e.Word) -> None:
+        client = attachment.client
+        match word:
+            case e.SubscriptionSettled(name) | e.AdvertisementSettled(name):
+                self._to_client(attachment, client.on_settled, name)
+            case e.Redirect(target):
+                self._to_client(attachment, client.on_redirected, target)
+            case e.Stay():
+                self._to_client(attachment, client.on_stay, None)
+            case e.PingBrokers():
+                self._to_client(attachment, client.on_ping, word)
+            case e.Attached():
+                self._to_client(attachment, client.on_attached, None)
+            case e.HoldReading(hold):
+                self._hold(host, attachment, hold)
+            case e.CloseSession(reason, target):
+                self._close(host, attachment, reason, target)
+
     def _to_client(self, attachment: Attachment, method: Callable[[T], None], argument: T) -> None:
         if attachment.latency_s == 0.0:
             method(argument)
@@ -436,20 +427,13 @@ class World:
             for item in queue:
                 self.scheduler.at(self.now, self._submitted, (host, attachment, item))
 
-    def _close_session(self, host: Host, session: str, reason: str, target: str = "") -> None:
-        attachment = host.attachments.pop(session, None)
-        if attachment is None:
-            return
+    def _close(self, host: Host, attachment: Attachment, reason: str, target: str = "") -> None:
+        del host.attachments[attachment.connection]
         attachment.live = False
-        if reason == e.TAKEN_OVER and attachment.successor is not None:
-            host.attachments[session] = attachment.successor
-        elif reason == e.MOVED:
+        if reason == e.MOVED:
             self._to_client(attachment, attachment.client.on_moved, target)
         else:
-            for one in (attachment, attachment.successor):
-                if one is not None:
-                    one.live = False
-                    self._to_client(one, one.client.on_closed, reason)
+            self._to_client(attachment, attachment.client.on_closed, reason)
 
     def _shut(self, pipe: Pipe) -> None:
         """The source closes: what it sent still arrives, then the end; it receives no more."""
@@ -464,12 +448,8 @@ class World:
 
     def _empty(self, host: Host, reason: str) -> None:
         """There is no broker any more."""
-        for session in list(host.attachments):
-            self._close_session(host, session, reason)
-        while host.connecting:
-            attachment = host.connecting.popleft()
-            attachment.live = False
-            self._to_client(attachment, attachment.client.on_closed, REFUSED)
+        for attachment in list(host.attachments.values()):
+            self._close(host, attachment, reason)
         host.pipes = {}
         host.timers = {}
         host.inbox = []
@@ -480,9 +460,8 @@ class World:
 
 
 def _first_batch(inbox: list[i.Input]) -> tuple[list[i.Input], list[i.Input]]:
-    """What a broker takes at once, and the rest: a session that begins begins a batch.
-
-    An effect names a session, not a connection; this way it is clear which one is meant."""
+    """What a broker takes at once, and the rest: a session that begins begins a batch, so that
+    checkers can tell what was asked for before from what is asked for now."""
     for index in range(1, len(inbox)):
         if type(inbox[index]) is i.ClientConnected:
             return inbox[:index], inbox[index:]

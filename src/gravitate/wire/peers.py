@@ -31,6 +31,7 @@ import numpy as np
 from gravitate.broker.messages.frames import (
     Acknowledge,
     Advertise,
+    Carrying,
     Control,
     Data,
     Draining,
@@ -43,18 +44,22 @@ from gravitate.broker.messages.frames import (
     Publications,
     Refusal,
     Subscribe,
-    TetherAdvertise,
-    TetherAttach,
 )
 from gravitate.broker.messages.guests import (
-    Deliveries,
     Entrusted,
     GuestAnswer,
     GuestCut,
-    GuestWants,
     Reminder,
     TakeGuest,
     Wanted,
+)
+from gravitate.broker.messages.tether import (
+    Deliveries,
+    HandedOver,
+    Publishing,
+    TetherAdvertise,
+    TetherAttach,
+    TetherWants,
 )
 from gravitate.errors import FilterError, LocalProtocolError, PeerError, RemoteProtocolError
 from gravitate.model.canonical import taken
@@ -103,7 +108,6 @@ class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
     flood: bool
     covered: tuple[str, ...]
     trace_mark: _Natural
-    tether: str | None
     form: Annotated[int, msgspec.Meta(ge=0, le=3)]
     """Of the bodies: `_WITH_PACKET_ID` and `_PAYLOAD_FIELDS`."""
 
@@ -112,9 +116,17 @@ class _Publications(msgspec.Struct, frozen=True, tag="pub"):
     batches: list[_BatchHeader]
 
 
+class _HandedOver(msgspec.Struct, frozen=True, tag="handover"):
+    number: _Natural
+    attachment: _Natural
+    sequence: _Natural
+    batches: list[_BatchHeader]
+
+
 class _Deliveries(msgspec.Struct, frozen=True, tag="deliver"):
     number: _Natural
     attachment: _Natural
+    sequence: _Natural
     qos: _Quality
     batches: list[_BatchHeader]
     version: _Natural
@@ -133,7 +145,7 @@ class _GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     version: _Natural
 
 
-_Carrying = _Publications | _Deliveries | _GuestCut
+_Carrying = _Publications | _HandedOver | _Deliveries | _GuestCut
 
 
 class _DataHeader(msgspec.Struct, array_like=True, frozen=True):
@@ -165,7 +177,7 @@ def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
     bodies: list[Buffer] = []
     messages: list[Message | _Carrying] = []
     for message in frame.messages:
-        if isinstance(message, Publications | Deliveries | GuestCut):
+        if isinstance(message, Carrying):
             headers = []
             for batch in message.batches:
                 content = _frame_bodies(batch)
@@ -183,14 +195,14 @@ def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
     return [_DATA_PREFIX.pack(total, _DATA, len(header)) + header, *bodies]
 
 
-def _carrying(
-    message: Publications | Deliveries | GuestCut, headers: list[_BatchHeader]
-) -> _Carrying:
+def _carrying(message: Carrying, headers: list[_BatchHeader]) -> _Carrying:
     match message:
         case Publications():
             return _Publications(headers)
+        case HandedOver():
+            return _HandedOver(message.number, message.attachment, message.sequence, headers)
         case Deliveries():
-            about = (message.number, message.attachment)
+            about = (message.number, message.attachment, message.sequence)
             return _Deliveries(*about, message.qos, headers, message.version)
         case GuestCut():
             cut = (message.move, message.path, message.seen, message.qos)
@@ -240,7 +252,6 @@ def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:
         batch.flood,
         batch.covered,
         batch.trace_mark,
-        batch.tether,
         (_WITH_PACKET_ID if bodies.qos else 0) | (_PAYLOAD_FIELDS if bodies.payload_fields else 0),
     )
 
@@ -331,11 +342,11 @@ def _decode_data_frame(content: memoryview) -> Data:
     bodies = _BodyReader(bytes(content[position:]))
     messages: list[Message] = []
     for message in header.messages:
-        if isinstance(message, _Publications | _Deliveries | _GuestCut):
+        if isinstance(message, _Carrying):
             batches = [_batch_of(batch, bodies) for batch in message.batches]
             messages.append(_carried(message, batches))
         else:
-            if isinstance(message, TakeGuest | GuestWants | Entrusted | Reminder):
+            if isinstance(message, TakeGuest | TetherWants | Entrusted | Reminder):
                 wanted = tuple(map(_wanted, message.subscriptions))
                 message = msgspec.structs.replace(message, subscriptions=wanted)
             elif type(message) is GuestAnswer:
@@ -343,20 +354,24 @@ def _decode_data_frame(content: memoryview) -> Data:
                 message = msgspec.structs.replace(message, wanted=wanted)
             elif isinstance(message, Subscribe | Advertise | TetherAdvertise):
                 message = msgspec.structs.replace(message, filter=_accepted(message.filter))
-            elif type(message) is TetherAttach:
-                filters = {key: _accepted(f) for key, f in message.advertisements.items()}
-                message = msgspec.structs.replace(message, advertisements=filters)
+            elif type(message) is TetherAttach and type(message.role) is Publishing:
+                filters = {key: _accepted(f) for key, f in message.role.advertisements.items()}
+                role = msgspec.structs.replace(message.role, advertisements=filters)
+                message = msgspec.structs.replace(message, role=role)
             messages.append(message)
     bodies.finish()
     return Data(header.sequence, header.acknowledged, messages, header.retained)
 
 
-def _carried(message: _Carrying, batches: list[Batch]) -> Publications | Deliveries | GuestCut:
+def _carried(message: _Carrying, batches: list[Batch]) -> Carrying:
     match message:
         case _Publications():
             return Publications(batches)
+        case _HandedOver():
+            about = (message.number, message.attachment, message.sequence)
+            return HandedOver(*about, tuple(batches))
         case _Deliveries():
-            about = (message.number, message.attachment)
+            about = (message.number, message.attachment, message.sequence)
             return Deliveries(*about, message.qos, tuple(batches), message.version)
         case _GuestCut():
             if len(message.qos) != len(batches):
@@ -401,7 +416,6 @@ def _batch_of(header: _BatchHeader, bodies: _BodyReader) -> Batch:
         header.flood,
         header.covered,
         header.trace_mark,
-        header.tether,
     )
 
 

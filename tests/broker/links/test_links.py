@@ -7,6 +7,7 @@ import pytest
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, SetTimer, Warn
 from gravitate.broker.interface.inputs import (
+    DialFailed,
     FrameReceived,
     LinkClosed,
     LinkHeard,
@@ -107,7 +108,7 @@ def test_what_was_received_twice_is_taken_once(broker: Broker) -> None:
 def test_retries_back_off_up_to_a_bound(broker: Broker) -> None:
     delays = []
     for _ in range(5):
-        effects = broker.handle([LinkClosed("b", 0)], 100.0)
+        effects = broker.handle([DialFailed("b")], 100.0)
         delays += [e.at - 100.0 for e in effects if isinstance(e, SetTimer)]
     assert delays == [1, 2, 4, 4, 4]
 

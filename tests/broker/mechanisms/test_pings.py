@@ -19,7 +19,7 @@ from gravitate.broker.interface.timers import MechanismTimer
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.model.filters import EVERYTHING
 from gravitate.model.moves import Rationale, RelocatePublisher
-from tests.support.wired import Wired
+from tests.support.wired import Wired, at, words
 
 
 class Curious(Mechanism):
@@ -52,23 +52,26 @@ class Scene:
 
     def connect(self, attachment: int) -> None:
         self.wired.tell(
-            "a", ClientConnected("pub", 1, counts=True, attachment=attachment, follows=self.follows)
+            "a",
+            ClientConnected(
+                at("pub"), "pub", 1, counts=True, attachment=attachment, follows=self.follows
+            ),
         )
 
     def asked(self, *brokers: str) -> list[PingBrokers]:
         """Everything that clients were asked to measure, after asking once more."""
         self.curious.wanted = brokers
         self.wired.tell("a", TimerFired(MechanismTimer("curious", "ask"), self.wired.now))
-        return [e for e in self.wired.effects["a"] if isinstance(e, PingBrokers)]
+        return words(self.wired.effects["a"], PingBrokers)
 
     def answer(self, token: int, **round_trips_s: float) -> None:
-        self.wired.tell("a", BrokersPinged("pub", token, round_trips_s))
+        self.wired.tell("a", BrokersPinged(at("pub"), token, round_trips_s))
 
 
 def test_the_mechanism_hears_what_the_publisher_measured() -> None:
     scene = Scene()
     (asked,) = scene.asked("a", "b")
-    assert (asked.session, asked.brokers) == ("pub", ("a", "b"))
+    assert asked.brokers == ("a", "b")
     assert scene.curious.heard == []
     scene.answer(asked.token, a=0.001, b=0.02)
     assert scene.curious.heard == [("pub", {"a": 0.001, "b": 0.02})]
@@ -105,7 +108,7 @@ def test_nobody_hears_of_what_a_session_that_has_ended_was_asked() -> None:
     (asked,) = scene.asked("a")
     scene.connect(2)
     scene.answer(asked.token, a=0.1)
-    scene.wired.tell("a", ClientDisconnected("pub"))
+    scene.wired.tell("a", ClientDisconnected(at("pub")))
     scene.answer(asked.token, a=0.1)
     assert scene.curious.heard == []
 
@@ -118,7 +121,7 @@ def test_a_client_that_does_not_follow_is_not_asked() -> None:
 
 def test_nor_one_that_subscribes() -> None:
     scene = Scene()
-    scene.wired.tell("a", ClientSubscribed("pub", "s", EVERYTHING))
+    scene.wired.tell("a", ClientSubscribed(at("pub"), "s", EVERYTHING))
     assert scene.asked("a") == []
     assert scene.curious.heard == [("pub", {})]
 
@@ -130,6 +133,6 @@ def test_nor_one_that_is_tethered_or_gone() -> None:
     scene.wired.tell("a", MoveRequested(move))
     assert scene.wired.brokers["a"].clients.sessions["pub"].inbound.place is not None
     scene.asked("a")
-    scene.wired.tell("a", ClientDisconnected("pub"))
+    scene.wired.tell("a", ClientDisconnected(at("pub")))
     assert scene.asked("a") == []
     assert scene.curious.heard == [("pub", {}), ("pub", {})]

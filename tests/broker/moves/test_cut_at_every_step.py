@@ -12,7 +12,7 @@ import pytest
 from gravitate.broker.interface.effects import CloseSession
 from gravitate.broker.interface.inputs import MoveRequested
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, told
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 OPTIONS = msgspec.structs.replace(QUIET, link_grace_s=600.0)
@@ -79,7 +79,7 @@ class Scene:
             self.publish()
         self.wired.pass_time(60.0)
         for effects in self.wired.effects.values():
-            assert [effect for effect in effects if isinstance(effect, CloseSession)] == []
+            assert told(effects, CloseSession) == []
         for broker, subscriber in self.subscribers:
             for _, publisher in self.publishers:
                 had = [n for id, n in self.wired.delivered(broker, subscriber) if id == publisher]

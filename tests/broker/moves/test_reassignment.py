@@ -13,7 +13,9 @@ from gravitate.broker.interface.effects import (
     CloseSession,
     Deliver,
     Redirect,
+    Stay,
     SubscriptionSettled,
+    Tell,
 )
 from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
@@ -37,7 +39,7 @@ from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import MoveOutcome, Rationale, ReassignSubscriber
 from tests.broker.moves.test_relocation import CHAIN, Ends
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at, told
 
 PATIENCE_S = {state: wait.patience_s or 0.0 for state, wait in SOURCE.waits.items()}
 LEASE_S = SOURCE.lease_s
@@ -63,7 +65,7 @@ class Scene:
         self.attachment += 1
         self.wired.tell(
             broker,
-            ClientConnected("sub", 1, 65535, True, self.attachment, True, continues),
+            ClientConnected(at("sub"), "sub", 1, 65535, True, self.attachment, True, continues),
         )
 
     def subscribe(self, broker: str, condition: str) -> None:
@@ -81,7 +83,7 @@ class Scene:
         self.published += 1
         events = PlainBodies((Event({"topic": "t", "x": self.published}),))
         for broker in "dae":
-            self.wired.queue.append((broker, ClientPublished(f"pub-{broker}", events, 1)))
+            self.wired.queue.append((broker, ClientPublished(at(f"pub-{broker}"), events, 1)))
 
     def request(self, target: str = "d", *path: str) -> None:
         path = path or ("a", "b", "c", "d")
@@ -100,12 +102,12 @@ class Scene:
         sequences = [
             e.sequence + len(e.batch) - 1
             for e in self.wired.effects[broker]
-            if isinstance(e, Deliver) and e.session == "sub"
+            if isinstance(e, Deliver) and e.connection == at("sub")
         ]
-        self.wired.tell(broker, ClientAcknowledged("sub", sequences[-1]))
+        self.wired.tell(broker, ClientAcknowledged(at("sub"), sequences[-1]))
 
     def pause(self) -> None:
-        self.wired.tell("a", ClientPaused("sub"))
+        self.wired.tell("a", ClientPaused(at("sub")))
 
     def leave(self) -> None:
         """The client does all that it is told to, up to its departure."""
@@ -116,7 +118,7 @@ class Scene:
     def arrive(self, broker: str = "d", continues: Continues = Continues.MOVED) -> None:
         self.connect(broker, continues)
         self.subscribe(broker, "x > 0")
-        self.wired.tell(broker, ClientArrived("sub"))
+        self.wired.tell(broker, ClientArrived(at("sub")))
 
     def served(self, *brokers: str) -> None:
         """The client has had everything, once and in each publisher's order."""
@@ -126,7 +128,7 @@ class Scene:
             assert counters == list(range(1, self.published + 1)), publisher
 
     def last(self, broker: str, kind: type) -> object:
-        found = [e for e in self.wired.effects[broker] if isinstance(e, kind)]
+        found = told(self.wired.effects[broker], kind)
         return found[-1] if found else None
 
     def at_rest(self, *places: str) -> None:
@@ -153,19 +155,19 @@ def scene() -> Scene:
 
 def test_a_subscriber_arrives_where_it_is_sent(scene: Scene) -> None:
     scene.request()
-    assert scene.last("a", Redirect) == Redirect("sub", "d")
+    assert scene.last("a", Redirect) == Tell(at("sub"), Redirect("d"))
     scene.publish()
     scene.pause()
     assert scene.last("a", CloseSession) is None, "what it was given is not acknowledged yet"
     scene.acknowledge("a")
-    assert scene.last("a", CloseSession) == CloseSession("sub", MOVED, "d")
+    assert scene.last("a", CloseSession) == Tell(at("sub"), CloseSession(MOVED, "d"))
     scene.publish()
     scene.connect("d", Continues.MOVED)
-    assert scene.last("d", Attached) == Attached("sub")
+    assert scene.last("d", Attached) == Tell(at("sub"), Attached())
     scene.subscribe("d", "x > 0")
     assert scene.wired.delivered("d", "sub") == [], "it has not said that it has arrived"
     assert scene.ends.outcomes == []
-    scene.wired.tell("d", ClientArrived("sub"))
+    scene.wired.tell("d", ClientArrived(at("sub")))
     assert scene.ends.outcomes == [MoveOutcome.DONE]
     scene.publish()
     scene.served("a", "d")
@@ -176,7 +178,7 @@ def test_tables_are_those_of_a_subscriber_that_was_there_from_the_start(scene: S
     scene.leave()
     scene.arrive()
     fresh = Scene()
-    fresh.wired.tell("a", ClientDisconnected("sub"))
+    fresh.wired.tell("a", ClientDisconnected(at("sub")))
     fresh.connect("d")
     fresh.subscribe("d", "x > 0")
     for broker in "abcde":
@@ -218,11 +220,11 @@ def test_the_source_gives_back_what_it_kept_to_a_client_that_returns(scene: Scen
     scene.leave()
     scene.publish()
     scene.connect("d", Continues.MOVED)
-    scene.wired.tell("d", ClientDisconnected("sub"))
+    scene.wired.tell("d", ClientDisconnected(at("sub")))
     scene.publish()
     scene.arrive("a", Continues.BACK)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
-    assert scene.last("a", Attached) == Attached("sub")
+    assert scene.last("a", Attached) == Tell(at("sub"), Attached())
     scene.publish()
     scene.served("a")
     scene.at_rest("a")
@@ -239,7 +241,7 @@ def test_a_client_that_starts_anew_is_given_nothing_of_what_was(scene: Scene) ->
 
 def test_who_was_not_handed_over_is_not_taken_in(scene: Scene) -> None:
     scene.connect("e", Continues.MOVED)
-    assert scene.last("e", CloseSession) == CloseSession("sub", NOT_HERE)
+    assert scene.last("e", CloseSession) == Tell(at("sub"), CloseSession(NOT_HERE))
     assert "sub" not in scene.wired.brokers["e"].clients.sessions
 
 
@@ -321,7 +323,7 @@ def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:
     scene.publish()
     scene.wired.pass_time(PATIENCE_S[State.CUTTING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
-    assert scene.last("a", Redirect) == Redirect("sub", "a")
+    assert scene.last("a", Stay) == Tell(at("sub"), Stay())
     scene.served("a")
     scene.at_rest("a")
 
@@ -416,9 +418,9 @@ def test_a_broker_that_is_locked_refuses(scene: Scene) -> None:
 
 def test_a_subscription_made_meanwhile_rolls_the_move_back(scene: Scene) -> None:
     scene.request()
-    scene.wired.tell("a", ClientSubscribed("sub", "more", parse("x < 0"), 1))
+    scene.wired.tell("a", ClientSubscribed(at("sub"), "more", parse("x < 0"), 1))
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
-    assert scene.last("a", Redirect) == Redirect("sub", "a")
+    assert scene.last("a", Stay) == Tell(at("sub"), Stay())
     scene.publish()
     scene.served("a")
     scene.at_rest("a", "a")
@@ -426,14 +428,14 @@ def test_a_subscription_made_meanwhile_rolls_the_move_back(scene: Scene) -> None
 
 def test_a_subscription_ended_meanwhile_rolls_the_move_back(scene: Scene) -> None:
     scene.request()
-    scene.wired.tell("a", ClientUnsubscribed("sub", "x > 0"))
+    scene.wired.tell("a", ClientUnsubscribed(at("sub"), "x > 0"))
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     scene.at_rest()
 
 
 def test_a_client_that_publishes_meanwhile_stays(scene: Scene) -> None:
     scene.request()
-    scene.wired.tell("a", ClientPublished("sub", PlainBodies((Event({"topic": "t"}),)), 0, 1))
+    scene.wired.tell("a", ClientPublished(at("sub"), PlainBodies((Event({"topic": "t"}),)), 0, 1))
     scene.acknowledge("a")
     scene.pause()
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
@@ -454,8 +456,8 @@ def test_a_subscription_made_on_the_way_is_honoured_where_it_arrives(scene: Scen
     scene.connect("d", Continues.MOVED)
     scene.subscribe("d", "x > 0")
     scene.subscribe("d", "x < 0")
-    scene.wired.tell("d", ClientArrived("sub"))
-    assert scene.last("d", SubscriptionSettled) == SubscriptionSettled("sub", "x < 0")
+    scene.wired.tell("d", ClientArrived(at("sub")))
+    assert scene.last("d", SubscriptionSettled) == Tell(at("sub"), SubscriptionSettled("x < 0"))
     scene.wired.publish("e", "pub-e", {"x": -1.0})
     assert scene.wired.delivered("d", "sub")[-1] == ("pub-e", 2)
     scene.at_rest("d", "d")
@@ -463,7 +465,7 @@ def test_a_subscription_made_on_the_way_is_honoured_where_it_arrives(scene: Scen
 
 def test_a_client_that_disconnects_before_it_leaves_is_gone(scene: Scene) -> None:
     scene.request()
-    scene.wired.tell("a", ClientDisconnected("sub"))
+    scene.wired.tell("a", ClientDisconnected(at("sub")))
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     scene.at_rest()
 
@@ -512,7 +514,7 @@ def test_it_can_go_back_and_forth(scene: Scene) -> None:
         scene.wired.tell(source, MoveRequested(move))
         scene.publish()
         scene.acknowledge(source)
-        scene.wired.tell(source, ClientPaused("sub"))
+        scene.wired.tell(source, ClientPaused(at("sub")))
         scene.publish()
         scene.arrive(target)
         scene.publish()

@@ -11,7 +11,9 @@ from gravitate.broker.interface.effects import (
     CloseSession,
     HoldReading,
     Redirect,
+    Stay,
     SubscriptionSettled,
+    Tell,
 )
 from gravitate.broker.interface.inputs import (
     ClientAdvertised,
@@ -29,7 +31,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
-from tests.support.wired import Wired
+from tests.support.wired import Wired, at, told
 
 PATIENCE_S = {state: wait.patience_s or 0.0 for state, wait in SOURCE.waits.items()}
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
@@ -65,20 +67,20 @@ class Scene:
     def connect(self, broker: str) -> None:
         self.attachment += 1
         self.wired.tell(
-            broker, ClientConnected("pub", 1, 65535, True, self.attachment, follows=True)
+            broker, ClientConnected(at("pub"), "pub", 1, 65535, True, self.attachment, follows=True)
         )
 
     def publish(self, broker: str) -> None:
         self.counter += 1
         bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
-        self.wired.tell(broker, ClientPublished("pub", bodies, 1, self.counter))
+        self.wired.tell(broker, ClientPublished(at("pub"), bodies, 1, self.counter))
 
     def request(self, target: str, *path: str) -> None:
         move = RelocatePublisher("m1", "pub", "a", target, Rationale("closer"), path)
         self.wired.tell("a", MoveRequested(move))
 
     def pause(self) -> None:
-        self.wired.tell("a", ClientPaused("pub"))
+        self.wired.tell("a", ClientPaused(at("pub")))
 
     def served(self) -> None:
         """Everybody has had everything, once and in order."""
@@ -90,7 +92,7 @@ class Scene:
         return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
 
     def last(self, broker: str, kind: type) -> object:
-        found = [e for e in self.wired.effects[broker] if isinstance(e, kind)]
+        found = told(self.wired.effects[broker], kind)
         return found[-1] if found else None
 
     def toward(self) -> dict[str, str | None]:
@@ -110,12 +112,12 @@ def scene() -> Scene:
 
 def test_a_publisher_arrives_where_it_is_sent(scene: Scene) -> None:
     scene.request("d", "a", "b", "c", "d")
-    assert scene.last("a", Redirect) == Redirect("pub", "d")
+    assert scene.last("a", Redirect) == Tell(at("pub"), Redirect("d"))
     assert scene.locks() == ["m1"] * 4
     scene.pause()
-    assert scene.last("a", CloseSession) == CloseSession("pub", MOVED, "d")
+    assert scene.last("a", CloseSession) == Tell(at("pub"), CloseSession(MOVED, "d"))
     scene.connect("d")
-    assert scene.last("d", Attached) == Attached("pub")
+    assert scene.last("d", Attached) == Tell(at("pub"), Attached())
     assert scene.ends.outcomes == [MoveOutcome.DONE]
     assert scene.toward() == {"a": "b", "b": "c", "c": "d", "d": None, "e": "b"}
     assert scene.locks() == []
@@ -145,12 +147,12 @@ def test_tables_are_those_of_a_publisher_that_was_there_from_the_start(scene: Sc
     scene.pause()
     scene.connect("d")
     fresh = Wired(CHAIN)
-    fresh.tell("d", ClientConnected("pub", 1, 65535, True, 1))
+    fresh.tell("d", ClientConnected(at("pub"), "pub", 1, 65535, True, 1))
     for broker in "ade":
         fresh.connect(broker, f"sub-{broker}")
         fresh.subscribe(broker, f"sub-{broker}", "x > 0")
     bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
-    fresh.tell("d", ClientPublished("pub", bodies, 1, 1))
+    fresh.tell("d", ClientPublished(at("pub"), bodies, 1, 1))
     for broker in "abcde":
         assert scene.wired.table(broker) == fresh.table(broker), broker
 
@@ -159,7 +161,7 @@ def test_what_was_advertised_where_it_was_still_counts_where_it_is(scene: Scene)
     def publish(broker: str, topic: str) -> None:
         scene.counter += 1
         bodies = PlainBodies((Event({"topic": topic, "x": 1}),))
-        scene.wired.tell(broker, ClientPublished("pub", bodies, 1, scene.counter))
+        scene.wired.tell(broker, ClientPublished(at("pub"), bodies, 1, scene.counter))
 
     topics_max = BrokerOptions().advertise_topics_max
     for number in range(topics_max):
@@ -183,7 +185,7 @@ def test_what_it_sends_before_it_has_arrived_waits_and_is_not_accepted(scene: Sc
     assert scene.last("d", Attached) is None
     assert scene.wired.accepted("d", "pub") == 0
     scene.wired.heal("b", "c")
-    assert scene.last("d", Attached) == Attached("pub")
+    assert scene.last("d", Attached) == Tell(at("pub"), Attached())
     assert scene.wired.accepted("d", "pub") == 1
     scene.served()
 
@@ -194,13 +196,13 @@ def test_one_that_sends_many_at_once_before_it_has_arrived_is_not_read_from(scen
     scene.wired.lose("b", "c")
     scene.connect("d")
     count = scene.wired.options.hold_events_max
-    for sent, hold in ((count, None), (1, HoldReading("pub", True))):
+    for sent, hold in ((count, None), (1, Tell(at("pub"), HoldReading(True)))):
         bodies = PlainBodies(tuple(Event({"topic": "t", "x": 1}) for _ in range(sent)))
-        scene.wired.tell("d", ClientPublished("pub", bodies, 1, scene.counter + 1))
+        scene.wired.tell("d", ClientPublished(at("pub"), bodies, 1, scene.counter + 1))
         scene.counter += sent
         assert scene.last("d", HoldReading) == hold
     scene.wired.heal("b", "c")
-    assert scene.last("d", HoldReading) == HoldReading("pub", False)
+    assert scene.last("d", HoldReading) == Tell(at("pub"), HoldReading(False))
     scene.served()
 
 
@@ -210,7 +212,7 @@ def test_a_publisher_that_comes_back_is_served_where_it_was(scene: Scene) -> Non
     scene.wired.lose("b", "c")
     scene.connect("d")
     scene.publish("d")
-    scene.wired.tell("d", ClientDisconnected("pub"))
+    scene.wired.tell("d", ClientDisconnected(at("pub")))
     scene.connect("a")
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     scene.counter -= 1
@@ -249,10 +251,10 @@ def test_a_client_that_does_not_pause_is_told_to_stay(scene: Scene) -> None:
     scene.request("d", "a", "b", "c", "d")
     scene.wired.pass_time(PATIENCE_S[State.PAUSING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
-    assert scene.last("a", Redirect) == Redirect("pub", "a")
+    assert scene.last("a", Stay) == Tell(at("pub"), Stay())
     scene.publish("a")
     scene.pause()
-    assert scene.last("a", Redirect) == Redirect("pub", "a")
+    assert scene.last("a", Stay) == Tell(at("pub"), Stay())
     scene.served()
     assert scene.locks() == []
 
@@ -276,14 +278,14 @@ def test_a_source_that_was_restarted_confirms_what_it_does_not_remember(scene: S
     assert scene.last("d", Attached) is None
     scene.wired.boot("a", 2)
     scene.wired.heal("a", "b")
-    assert scene.last("d", Attached) == Attached("pub")
+    assert scene.last("d", Attached) == Tell(at("pub"), Attached())
     for broker in "de":
         assert scene.wired.delivered(broker, f"sub-{broker}") == [("pub", 1), ("pub", 2)]
 
 
 def test_a_publisher_that_connects_elsewhere_by_itself_is_taken_over(scene: Scene) -> None:
     scene.connect("d")
-    assert scene.last("a", CloseSession) == CloseSession("pub", TAKEN_OVER)
+    assert scene.last("a", CloseSession) == Tell(at("pub"), CloseSession(TAKEN_OVER))
     assert "pub" not in scene.wired.brokers["a"].clients.sessions
     scene.publish("d")
     scene.served()
@@ -317,15 +319,15 @@ def test_who_has_had_events_of_a_publisher_gets_those_it_publishes_after_it_has_
     scene.connect("d")
     scene.publish("d")
     assert wired.delivered("c", "late") == [("pub", 2)]
-    wired.tell("d", ClientDisconnected("pub"))
+    wired.tell("d", ClientDisconnected(at("pub")))
     assert wired.brokers["c"].router.known_of(("pub", 1)) == {}
     scene.connect("a")
     scene.publish("a")
     wired.pass_time(wired.options.hold_s_max)
-    assert not any(isinstance(effect, SubscriptionSettled) for effect in wired.effects["c"])
+    assert not any(told(wired.effects["c"], SubscriptionSettled))
     assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3)]
     wired.heal("b", "e")
-    assert any(isinstance(effect, SubscriptionSettled) for effect in wired.effects["c"])
+    assert any(told(wired.effects["c"], SubscriptionSettled))
     scene.publish("a")
     assert wired.delivered("c", "late") == [("pub", 2), ("pub", 3), ("pub", 4)]
     scene.served()
@@ -337,14 +339,14 @@ def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
     filter = parse("x > 0")
 
     def begin(broker: str, attachment: int, *more: Input) -> None:
-        connected = ClientConnected("pub", 1, 65535, True, attachment, follows=True)
-        inputs = (connected, ClientAdvertised("pub", "own", filter), *more)
+        connected = ClientConnected(at("pub"), "pub", 1, 65535, True, attachment, follows=True)
+        inputs = (connected, ClientAdvertised(at("pub"), "own", filter), *more)
         wired._carry_out(broker, wired.brokers[broker].handle(inputs, wired.now))
 
     begin("a", 1)
     while not wired.brokers["b"].router.advertisements():
         wired.step()
-    begin("c", 2, ClientUnadvertised("pub", "own"))
+    begin("c", 2, ClientUnadvertised(at("pub"), "own"))
     wired.run()
     assert {name: b.router.advertisements() for name, b in wired.brokers.items()} == {
         name: {} for name in "abcd"
@@ -355,9 +357,9 @@ def test_two_that_say_they_are_one_and_the_same_do_not_make_brokers_quarrel() ->
     """Neither attachment is greater: each broker would tell the other, for ever."""
     wired = Wired(CHAIN)
     for broker in "ad":
-        wired.tell(broker, ClientConnected("twin", 1, counts=True, attachment=3))
+        wired.tell(broker, ClientConnected(at("twin"), "twin", 1, counts=True, attachment=3))
     # Told to both before either has heard of the other.
-    advertised = ClientAdvertised("twin", "n", parse("x > 1"))
+    advertised = ClientAdvertised(at("twin"), "n", parse("x > 1"))
     for broker in "ad":
         wired.queue.append((broker, advertised))
     wired.run()

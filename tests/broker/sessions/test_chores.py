@@ -20,7 +20,7 @@ from gravitate.broker.interface.inputs import (
 from gravitate.broker.interface.timers import ChoresLeft
 from gravitate.model.language import parse
 from gravitate.simulate.checkers.leaks import held
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at
 
 MANY = 100
 PORTION = 10
@@ -31,20 +31,20 @@ def wired() -> Wired:
     """A client at `c` with many subscriptions, and one with many advertisements at `a`."""
     wired = Wired([("a", "b"), ("b", "c")], msgspec.structs.replace(QUIET, portion_max=PORTION))
     wired.connect("a", "pub", counts=True)
-    wired.tell("a", *(ClientAdvertised("pub", f"a{n}", parse(f"x = {n}")) for n in range(MANY)))
+    wired.tell("a", *(ClientAdvertised(at("pub"), f"a{n}", parse(f"x = {n}")) for n in range(MANY)))
     wired.connect("c", "sub")
     wired.tell("c", *subscriptions("sub"))
     return wired
 
 
 def subscriptions(client: str) -> list[ClientSubscribed]:
-    return [ClientSubscribed(client, f"s{n}", parse(f"x = {n}"), 1) for n in range(MANY)]
+    return [ClientSubscribed(at(client), f"s{n}", parse(f"x = {n}"), 1) for n in range(MANY)]
 
 
 def leave(wired: Wired, name: str, client: str) -> list[int]:
     """A client leaves: how many entries each step of its broker takes out of its table."""
     broker, sizes = wired.brokers[name], [len(wired.brokers[name].router.entries())]
-    effects = broker.handle([ClientDisconnected(client)], wired.now)
+    effects = broker.handle([ClientDisconnected(at(client))], wired.now)
     sizes.append(len(broker.router.entries()))
     while SetTimer(ChoresLeft(), wired.now) in effects:
         effects = broker.handle([TimerFired(ChoresLeft(), wired.now)], wired.now)
@@ -57,22 +57,22 @@ def test_subscriptions_end_so_many_a_step(wired: Wired) -> None:
 
 
 def test_unsubscribing_is_never_put_off(wired: Wired) -> None:
-    wired.tell("c", *(ClientUnsubscribed("sub", f"s{n}") for n in range(MANY)))
+    wired.tell("c", *(ClientUnsubscribed(at("sub"), f"s{n}") for n in range(MANY)))
     assert wired.table("a") == wired.table("c") == {}
 
 
 def test_nothing_is_delivered_for_what_is_still_to_end(wired: Wired) -> None:
     wired.connect("c", "other")
     wired.subscribe("c", "other", "x >= 0")
-    wired.brokers["c"].handle([ClientDisconnected("sub")], wired.now)
+    wired.brokers["c"].handle([ClientDisconnected(at("sub"))], wired.now)
     wired.publish("a", "pub", {"x": MANY - 1})
     assert wired.delivered("c", "sub") == []
     assert wired.delivered("c", "other") == [("pub", 1)]
 
 
 def test_one_that_comes_back_at_once_is_served_by_what_it_asks_for_anew(wired: Wired) -> None:
-    wired.brokers["c"].handle([ClientDisconnected("sub")], wired.now)
-    wired.tell("c", ClientConnected("sub", 1), *subscriptions("sub"))
+    wired.brokers["c"].handle([ClientDisconnected(at("sub"))], wired.now)
+    wired.tell("c", ClientConnected(at("sub"), "sub", 1), *subscriptions("sub"))
     wired.pass_time(1.0)
     assert len(wired.table("a")) == len(wired.table("c")) == MANY
     wired.publish("a", "pub", {"x": 0}, {"x": MANY - 1})
@@ -80,9 +80,9 @@ def test_one_that_comes_back_at_once_is_served_by_what_it_asks_for_anew(wired: W
 
 
 def test_a_publisher_that_comes_back_at_once_takes_what_has_not_ended_along(wired: Wired) -> None:
-    wired.brokers["a"].handle([ClientDisconnected("pub")], wired.now)
-    wired.tell("a", ClientConnected("pub", 1, counts=True, attachment=1))
-    wired.tell("a", *(ClientAdvertised("pub", f"a{n}", parse(f"x = {n}")) for n in range(MANY)))
+    wired.brokers["a"].handle([ClientDisconnected(at("pub"))], wired.now)
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1, counts=True, attachment=1))
+    wired.tell("a", *(ClientAdvertised(at("pub"), f"a{n}", parse(f"x = {n}")) for n in range(MANY)))
     wired.pass_time(1.0)
     assert len(wired.brokers["c"].router.advertisements()) == MANY
     wired.publish("a", "pub", {"x": MANY - 1})
@@ -90,8 +90,8 @@ def test_a_publisher_that_comes_back_at_once_takes_what_has_not_ended_along(wire
 
 
 def test_when_all_is_done_nothing_is_left(wired: Wired) -> None:
-    wired.tell("c", ClientDisconnected("sub"))
-    wired.tell("a", ClientDisconnected("pub"))
+    wired.tell("c", ClientDisconnected(at("sub")))
+    wired.tell("a", ClientDisconnected(at("pub")))
     wired.pass_time(1.0)
     for broker in wired.brokers.values():
         assert list(held(broker)) == []

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from gravitate.broker.interface.inputs import Input
+from gravitate.broker.interface.inputs import ClientDisconnected, ClientPublished, Input
 from gravitate.serve.mqtt import DoorOptions, MqttDoor, serve_mqtt
 from gravitate.serve.mqtt.connection import Connection
 from gravitate.serve.node.node import Node
@@ -38,6 +38,9 @@ class Recorder:
     def __init__(self) -> None:
         self.inputs: list[Input] = []
         self.attached: dict[str, Connection] = {}
+        """The last connection of each client."""
+        self.sessions: list[str] = []
+        """Clients by the numbers of their connections."""
         self.incarnation = 100
         self._news = asyncio.Event()
 
@@ -48,12 +51,17 @@ class Recorder:
     def hurry(self, tick: float) -> None:
         """There is nothing to do sooner."""
 
-    def attach(self, session: str, connection: Connection) -> None:
-        self.attached[session] = connection
+    def attach(self, client: Connection) -> int:
+        self.attached[client.session] = client
+        self.sessions.append(client.session)
+        return len(self.sessions)
 
-    def detach(self, session: str, connection: Connection) -> None:
-        if self.attached.get(session) is connection:
-            del self.attached[session]
+    def detach(self, connection: int) -> None:
+        if self.sessions[connection - 1] not in self.sessions[connection:]:
+            del self.attached[self.sessions[connection - 1]]
+
+    def session_of(self, input: ClientPublished | ClientDisconnected) -> str:
+        return self.sessions[input.connection - 1]
 
     def next_incarnation(self) -> int:
         self.incarnation += 1

@@ -163,7 +163,7 @@ def test_what_clients_have_begun_to_send_is_bounded_for_all_together() -> None:
             assert await second.ended()
             assert door.counters()["clients_without_room"] == 1
             first.writer.write(half[55_000:])
-            assert (await recorder.get(ClientPublished)).session == "first"
+            assert recorder.session_of(await recorder.get(ClientPublished)) == "first"
             assert door.desk.unread_bytes == 0
             first.writer.write(half[:55_000])
             while door.desk.unread_bytes < 55_000:

@@ -121,10 +121,10 @@ def test_a_broker_is_told_what_the_mark_says() -> None:
         async with recording() as (door, recorder):
             raw = await Raw.connected(door, "p", properties=marked(3, 9))
             assert await recorder.get(ClientConnected) == ClientConnected(
-                "p", 7, counts=True, attachment=3, follows=True
+                1, "p", 7, counts=True, attachment=3, follows=True
             )
             raw.send(p.Publish(control.PAUSED))
-            assert await recorder.get(ClientPaused) == ClientPaused("p")
+            assert await recorder.get(ClientPaused) == ClientPaused(1)
             stays = await Raw.connected(door, "q", properties=marked(follows=False))
             assert not (await recorder.get(ClientConnected)).follows
             for one in (raw, stays):
@@ -166,7 +166,7 @@ def test_a_client_is_told_where_brokers_are_and_says_how_far() -> None:
                 "token": 9,
             }
             raw.send(p.Publish(control.PONG, b'{"token": 9, "round_trips_s": {"b2": 0.5}}'))
-            assert await recorder.get(BrokersPinged) == BrokersPinged("p", 9, {"b2": 0.5})
+            assert await recorder.get(BrokersPinged) == BrokersPinged(1, 9, {"b2": 0.5})
             raw.close()
 
     on_loop(body)

@@ -71,7 +71,7 @@ async def is_well(lab: Any, nodes: Sequence[Node]) -> None:
     publisher = lab.Client(nodes[0], "well")
     publisher.publish(b"still here")
     await lab.eventually(lambda: subscriber.payloads == [b"still here"])
-    publisher.node.submit(ClientDisconnected("well"))
+    publisher.node.submit(ClientDisconnected(publisher.number))
     assert [node.failure for node in nodes] == [None] * len(nodes)
 
 

@@ -13,7 +13,7 @@ from tests.serve.conftest import eventually
 from tests.serve.mqtt.talk import on_loop
 from tests.serve.mqtt.test_paho import Stock
 
-from gravitate.broker.moves.tether.subscriber import State
+from gravitate.broker.moves.tether.origin import State
 from gravitate.serve.control.network import LiveNetwork
 
 CHAIN = ("b1", "b2", "b3", "b4")

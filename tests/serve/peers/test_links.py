@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gravitate.broker.interface.inputs import LinkClosed
+from gravitate.broker.interface.inputs import DialFailed
 from gravitate.broker.messages.frames import (
     Acknowledge,
     Data,
@@ -191,7 +191,7 @@ def test_a_broker_that_cannot_be_dialled_is_a_link_that_closes(run: Any, peer: s
         told: list[Any] = []
         three.links._submit = told.append
         three.links.open(peer)
-        assert told == [LinkClosed(peer, 0)]
+        assert told == [DialFailed(peer)]
         assert three.failure is None
 
     run(body)

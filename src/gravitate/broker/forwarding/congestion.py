@@ -23,7 +23,7 @@ from gravitate.broker.links.link import Link
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import Congested, Control, Drained, Publications
-from gravitate.broker.messages.guests import Deliveries
+from gravitate.broker.messages.tether import Deliveries, HandedOver
 from gravitate.broker.routing.router import Router
 
 CongestedLink = tuple[str, str]
@@ -208,7 +208,7 @@ def _latest(link: Link) -> dict[Life, None]:
     return {
         batch.stream: None
         for message in messages
-        if isinstance(message, Publications | Deliveries)
+        if isinstance(message, Publications | HandedOver | Deliveries)
         for batch in message.batches
     }
 

@@ -55,10 +55,6 @@ class Dispatch:
             self._links.send(peer, Publications(self.outgoing.pop(peer)))
         self._links.send(peer, message)
 
-    def hand_over_to(self, peer: str, batch: Batch) -> None:
-        """Queue a batch for a broker that is to publish it; it is not matched here."""
-        self.outgoing.setdefault(peer, []).append(batch)
-
     def flush(self) -> None:
         """Queue the publications of this call on their links."""
         for peer, batches in self.outgoing.items():
@@ -161,7 +157,7 @@ class Dispatch:
         has matched it, the last on its path, though that may have handed it over to this one."""
         self.events_delivered += len(batch.counters)
         context = self._context
-        context.effects.append(Deliver(session.id, batch, qos, sequence))
+        context.effects.append(Deliver(session.connection, batch, qos, sequence))
         if context.observers:
             for observer in context.observers:
                 observer.on_delivered(batch.covered[-1], session.id, batch, qos, context.now)

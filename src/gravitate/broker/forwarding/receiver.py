@@ -12,6 +12,8 @@ class Receiver(Protocol):
     """One subscriber, for whom duplicates are left out and which may keep what comes."""
 
     id: str
+    connection: int
+    """That of its client, while there is one."""
     congested: bool
     """Its client takes nothing at the moment."""
     indirect: bool

@@ -18,58 +18,64 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False):
-    """Hand `batch` to the client of `session` at `qos`.
+    """Hand `batch` to the client of a connection at `qos`.
 
-    At QoS 1 the events are numbered from `sequence` (from 1 per session, consecutive) and stay
+    At QoS 1 the events are numbered from `sequence` (from 1 per connection, consecutive) and stay
     with the session until `ClientAcknowledged`; at QoS 0 `sequence` is 0."""
 
-    session: str
+    connection: int
     batch: Batch
     qos: int
     sequence: int
 
 
 class Accept(msgspec.Struct, frozen=True, gc=False):
-    """The next `count` publications at QoS 1 of this session, in order, are accepted."""
+    """The next `count` publications at QoS 1 of this connection, in order, are accepted."""
 
-    session: str
+    connection: int
     count: int
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """Let the client of a connection know."""
+
+    connection: int
+    word: Word
 
 
 class SubscriptionSettled(msgspec.Struct, frozen=True):
     """From now on every matching publication reaches the client."""
 
-    session: str
     name: str
 
 
 class AdvertisementSettled(msgspec.Struct, frozen=True):
     """Every subscription that the client's own advertisement `name` concerns is known here."""
 
-    session: str
     name: str
 
 
 class HoldReading(msgspec.Struct, frozen=True):
     """Stop (or go on) reading from the client: the network cannot take more for now."""
 
-    session: str
     hold: bool
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """Tell the client that it is expected at broker `target`: it asks for nothing more here and
-    answers `ClientPaused`. When `target` is this broker, it is to stay and go on."""
+    """The client is expected at broker `target`: it asks for nothing more here and answers
+    `ClientPaused`."""
 
-    session: str
     target: str
+
+
+class Stay(msgspec.Struct, frozen=True):
+    """The client is to go on here after all."""
 
 
 class PingBrokers(msgspec.Struct, frozen=True):
     """Let the client measure its round trips to `brokers`, and answer `BrokersPinged(token)`.
     Only clients that follow are asked."""
 
-    session: str
     brokers: tuple[str, ...]
     token: int
 
@@ -78,23 +84,22 @@ class Attached(msgspec.Struct, frozen=True):
     """A client that counts is attached here: what it has published elsewhere is ahead of what it
     publishes here, and looked at from now on; what it has received elsewhere is known."""
 
-    session: str
-
 
 class CloseSession(msgspec.Struct, frozen=True):
-    """End the session; `reason` is one of the names below, `target` the broker to go to if it
-    was told to move."""
+    """The session has ended; `reason` is one of the names below, `target` the broker to go to if
+    the client was told to move."""
 
-    session: str
     reason: str
     target: str = ""
 
 
-ToPublisher = Attached | AdvertisementSettled | HoldReading | Redirect | CloseSession
+ToPublisher = Attached | AdvertisementSettled | HoldReading | Redirect | Stay | CloseSession
 """What a client is told as a publisher."""
 
 ToClient = ToPublisher | SubscriptionSettled
 """What a client is told in either role."""
+
+Word = ToClient | PingBrokers
 
 TAKEN_OVER = "taken-over"
 OVERLOADED = "overloaded"
@@ -109,7 +114,7 @@ ENDED = "ended"
 
 
 class OpenLink(msgspec.Struct, frozen=True):
-    """Try once to connect to `peer`; answer with `LinkOpened` or `LinkClosed`."""
+    """Try once to connect to `peer`; answer with `LinkOpened` or `DialFailed`."""
 
     peer: str
 
@@ -147,21 +152,4 @@ class Stopped(msgspec.Struct, frozen=True):
     """The stop that was asked for is complete; the broker takes no more inputs."""
 
 
-Effect = (
-    Send
-    | Deliver
-    | Accept
-    | SubscriptionSettled
-    | AdvertisementSettled
-    | HoldReading
-    | Redirect
-    | PingBrokers
-    | Attached
-    | CloseSession
-    | OpenLink
-    | CloseLink
-    | SetTimer
-    | Persist
-    | Warn
-    | Stopped
-)
+Effect = Send | Deliver | Accept | Tell | OpenLink | CloseLink | SetTimer | Persist | Warn | Stopped

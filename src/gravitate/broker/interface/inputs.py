@@ -1,7 +1,7 @@
 """What a broker is told. A driver collects inputs and hands them over as a batch.
 
-Sessions are named by the client's id. A connection is a number that the driver chose and never
-uses again; a link outlives its connections.
+A connection, of a client or to a peer, is a number that the driver chose and never uses again. A
+link outlives its connections; what comes of a client's connection that is over is ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class ClientConnected(msgspec.Struct, frozen=True):
     publications (`counts=True`) keeps its incarnation over reconnects, so that what it sends
     again is recognised. `window` is how many unacknowledged deliveries it takes."""
 
+    connection: int
     session: str
+    """The client's id."""
     incarnation: int
     window: int = 65535
     counts: bool = False
@@ -51,13 +53,13 @@ class ClientConnected(msgspec.Struct, frozen=True):
 class ClientDisconnected(msgspec.Struct, frozen=True):
     """The session ended; its subscriptions and advertisements go with it."""
 
-    session: str
+    connection: int
 
 
 class ClientSubscribed(msgspec.Struct, frozen=True):
     """The client wants events matching `filter`; a subscription of the same name is replaced."""
 
-    session: str
+    connection: int
     name: str
     filter: Filter
     qos: int = 0
@@ -65,14 +67,14 @@ class ClientSubscribed(msgspec.Struct, frozen=True):
 
 
 class ClientUnsubscribed(msgspec.Struct, frozen=True):
-    session: str
+    connection: int
     name: str
 
 
 class ClientAdvertised(msgspec.Struct, frozen=True):
     """The client says what it will publish; one of the same name is replaced."""
 
-    session: str
+    connection: int
     name: str
     filter: Filter
 
@@ -80,27 +82,27 @@ class ClientAdvertised(msgspec.Struct, frozen=True):
 class ClientPaused(msgspec.Struct, frozen=True):
     """The client has been told to move and asks for nothing more here."""
 
-    session: str
+    connection: int
 
 
 class ClientArrived(msgspec.Struct, frozen=True):
     """The client goes on with a session that it was handed over with, or came back to, and has
     said all that it subscribes to. What was kept for it may be delivered."""
 
-    session: str
+    connection: int
 
 
 class BrokersPinged(msgspec.Struct, frozen=True):
     """The client has measured its round trips to the brokers that `PingBrokers` named, under the
     same `token`; those that did not answer are missing."""
 
-    session: str
+    connection: int
     token: int
     round_trips_s: dict[str, float]
 
 
 class ClientUnadvertised(msgspec.Struct, frozen=True):
-    session: str
+    connection: int
     name: str
 
 
@@ -109,7 +111,7 @@ class ClientPublished(msgspec.Struct, frozen=True, gc=False):
 
     `first_counter` is given by clients that count their own."""
 
-    session: str
+    connection: int
     bodies: Bodies
     qos: int = 0
     first_counter: int | None = None
@@ -118,14 +120,14 @@ class ClientPublished(msgspec.Struct, frozen=True, gc=False):
 class ClientAcknowledged(msgspec.Struct, frozen=True, gc=False):
     """The client has every delivery up to and including `sequence`."""
 
-    session: str
+    connection: int
     sequence: int
 
 
 class ClientCongested(msgspec.Struct, frozen=True):
     """The client's connection takes no more (or takes again) for now."""
 
-    session: str
+    connection: int
     congested: bool
 
 
@@ -143,10 +145,16 @@ class LinkOpened(msgspec.Struct, frozen=True):
 
 
 class LinkClosed(msgspec.Struct, frozen=True):
-    """The connection is gone, or could not be had (`connection=0`)."""
+    """The connection is gone."""
 
     peer: str
     connection: int
+
+
+class DialFailed(msgspec.Struct, frozen=True):
+    """What `OpenLink` asked for could not be had."""
+
+    peer: str
 
 
 class LinkHeard(msgspec.Struct, frozen=True):
@@ -197,6 +205,7 @@ Input = (
     | MoveRequested
     | LinkOpened
     | LinkClosed
+    | DialFailed
     | LinkHeard
     | FrameReceived
     | TimerFired

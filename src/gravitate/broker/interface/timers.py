@@ -69,12 +69,8 @@ class LocksOver(_Timer, frozen=True):
     """A move's hold on this broker has ended."""
 
 
-class PublisherLate(_OfNumber, frozen=True):
-    """A tethered publisher should have been attached by now."""
-
-
-class SubscriberLate(_OfNumber, frozen=True):
-    """The same of a subscriber."""
+class TetherLate(_OfNumber, frozen=True):
+    """A client should have been attached elsewhere by now, or what it waits for have happened."""
 
 
 class VisitOver(_OfNumber, frozen=True):
@@ -113,8 +109,7 @@ Timer = (
     | TetheredHoldOver
     | MoveLate
     | LocksOver
-    | PublisherLate
-    | SubscriberLate
+    | TetherLate
     | VisitOver
     | RecallAgain
     | MechanismTimer

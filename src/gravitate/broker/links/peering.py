@@ -143,11 +143,14 @@ class Peering:
 
     def closed(self, peer: str, connection: int, now: float) -> None:
         link = self._links.get(peer)
-        if link is None or (connection and connection != link.connection):
-            return
-        if link.state is not LinkState.DOWN:
+        if link is not None and connection == link.connection:
             self._down(link, now)
-        self._retry(link, now)
+            self._retry(link, now)
+
+    def dial_failed(self, peer: str, now: float) -> None:
+        link = self._links.get(peer)
+        if link is not None and link.state is LinkState.DOWN:
+            self._retry(link, now)
 
     def heard(self, peer: str, connection: int, now: float) -> None:
         """The peer is there, though it takes long over what it says."""

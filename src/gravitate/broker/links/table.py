@@ -24,8 +24,8 @@ from gravitate.broker.links.link import Link, LinkState, Mark, Role
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages.frames import Acknowledge, Data, Draining, Message, Publications
-from gravitate.broker.messages.guests import Deliveries
 from gravitate.broker.messages.parcels import framed, publications, weight_bytes
+from gravitate.broker.messages.tether import Deliveries, HandedOver
 from gravitate.broker.options import BrokerOptions
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
@@ -129,10 +129,9 @@ class LinkTable:
 
     def _send_parts(self, link: Link, batches: list[Batch], keeps_up: bool) -> None:
         """Queue batches in messages that fit into frames. What is queued on a link that does not
-        keep up is kept for long, so what else its buffers hold is left behind; what was handed over
-        to be published is known elsewhere as it is."""
+        keep up is kept for long, so what else its buffers hold is left behind."""
         if not keeps_up:
-            batches = [b if b.tether is not None else b.compacted() for b in batches]
+            batches = [batch.compacted() for batch in batches]
         options = self._options
         for part in publications(batches, options.frame_events_max, options.frame_bytes_max):
             link.tail.push(part)
@@ -263,7 +262,7 @@ class LinkTable:
 
     def _count(self, link: Link, message: Message, sign: int) -> None:
         """A message comes into the tail (1), or leaves it (-1)."""
-        if not isinstance(message, Publications | Deliveries):
+        if not isinstance(message, Publications | HandedOver | Deliveries):
             link.control_bytes += sign * weight_bytes(message)
             return
         events = size_bytes = 0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import PingBrokers
+from gravitate.broker.interface.effects import PingBrokers, Tell
 from gravitate.broker.interface.inputs import BrokersPinged
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.sessions.clients import Clients
@@ -33,13 +33,13 @@ class Pings:
         if session is None or session.inbound.place is not None or session.stays():
             mechanism.on_pinged(publisher, {}, self._context.now)
             return
-        asked = PingBrokers(publisher, tuple(brokers), next(self._tokens))
+        asked = PingBrokers(tuple(brokers), next(self._tokens))
         session.pings[mechanism.name] = asked
-        self._context.emit(asked)
+        self._context.emit(Tell(session.connection, asked))
 
     def answered(self, answer: BrokersPinged) -> None:
         """A client has measured; what it was not asked for, or no time, is left out."""
-        session = self._clients.sessions.get(answer.session)
+        session = self._clients.by_connection.get(answer.connection)
         if session is None:
             return
         for name, asked in session.pings.items():
@@ -50,5 +50,5 @@ class Pings:
                     for broker in asked.brokers
                     if 0 <= answer.round_trips_s.get(broker, math.nan) < math.inf
                 }
-                self._mechanisms[name].on_pinged(answer.session, known, self._context.now)
+                self._mechanisms[name].on_pinged(session.id, known, self._context.now)
                 return

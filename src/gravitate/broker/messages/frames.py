@@ -15,15 +15,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from gravitate.broker.messages.guests import (
-    Deliveries,
-    Deposit,
-    FromOrigin,
-    GuestCut,
-    GuestMessage,
-    Natural,
-    ToOrigin,
-)
+from gravitate.broker.messages.guests import Deposit, GuestCut, GuestMessage, Natural
+from gravitate.broker.messages.tether import Deliveries, FromOrigin, HandedOver, ToOrigin
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -129,84 +122,6 @@ class EndMove(msgspec.Struct, frozen=True, tag="endmove"):
     path: tuple[str, ...]
 
 
-class OfPublisher(msgspec.Struct, frozen=True):
-    """Said about one life of a publisher that is attached by a tether."""
-
-    publisher: str
-    incarnation: Natural
-
-
-class OfAttachment(OfPublisher, frozen=True):
-    """Said about one attachment of it; what was said of an earlier one does not count."""
-
-    attachment: Natural
-
-
-class TetherAttach(OfAttachment, frozen=True, tag="tether"):
-    """Publisher `publisher`, a client of the sender, is to be attached to the receiver with its
-    `advertisements` (by key). The sender will hand over what it publishes once that is settled.
-
-    `way` are the brokers on the way from the receiver to where the publisher was, `lost` the one
-    where it was if that cannot be reached: it is not waited for then."""
-
-    advertisements: dict[str, Filter]
-    way: tuple[str, ...] = ()
-    lost: str = ""
-
-
-class TetherAdvertise(OfPublisher, frozen=True, tag="tetheradv"):
-    """A publisher attached by a tether advertises `filter` under `key`."""
-
-    key: str
-    filter: Filter
-
-
-class TetherUnadvertise(OfPublisher, frozen=True, tag="tetherunadv"):
-    """What it advertised under `key` ends."""
-
-    key: str
-
-
-class TetherPaused(OfAttachment, frozen=True, tag="tetherpaused"):
-    """Nothing more is handed over until the receiver has answered."""
-
-
-class TetherDetach(OfPublisher, frozen=True, tag="untether"):
-    """The publisher is gone, behind all it has published."""
-
-
-class TetherAttached(OfAttachment, frozen=True, tag="tethered"):
-    """What the publisher has published elsewhere is ahead: it may be handed over now."""
-
-
-class TetherSettled(OfAttachment, frozen=True, tag="tethersettled"):
-    """The client's own advertisement `name` has settled."""
-
-    name: str
-
-
-class TetherHold(OfAttachment, frozen=True, tag="tetherhold"):
-    """Too much of the publisher waits at the sender (or no longer)."""
-
-    hold: bool
-
-
-class TetherRedirect(OfAttachment, frozen=True, tag="tetherto"):
-    """The publisher is to be attached to broker `target`; the receiver pauses once it has a link
-    there. When `target` is the sender, it is to stay and go on."""
-
-    target: str
-
-
-class TetherClosed(OfAttachment, frozen=True, tag="tetherclosed"):
-    """The publisher is no longer attached to the sender; `reason` is one that sessions are closed
-    with, `target` where it is expected if it was told to move, along `path`."""
-
-    reason: str
-    target: str = ""
-    path: tuple[str, ...] = ()
-
-
 class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):
     """A message of a mechanism to its counterpart at a neighbour; the body is its own."""
 
@@ -222,29 +137,23 @@ class Publications(msgspec.Struct, frozen=True, tag="pub"):
 
 RoutingMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | SyncEnd
 MoveMessage = PrepareMove | MoveAnswer | EndMove
-FromTether = TetherAttach | TetherAdvertise | TetherUnadvertise | TetherPaused | TetherDetach
-"""Said by the broker of the client's session."""
-ToTether = TetherAttached | TetherSettled | TetherHold | TetherRedirect | TetherClosed
-"""Said by the broker where it is attached as a publisher."""
 Control = (
     RoutingMessage
     | Congested
     | Drained
     | MechanismMessage
     | MoveMessage
-    | FromTether
-    | ToTether
     | GuestMessage
     | Deposit
     | FromOrigin
     | ToOrigin
 )
-Carrying = Publications | Deliveries | GuestCut
+Carrying = Publications | HandedOver | Deliveries | GuestCut
 """Messages that carry batches."""
 Message = Control | Carrying
 
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 
 WRONG_VERSION: Final = "wrong-version"
 WRONG_NETWORK: Final = "wrong-network"

@@ -4,9 +4,7 @@
 broker must not forget when it is killed is known to its neighbours (`deposits`).
 
 `TakeGuest`, `GuestAnswer`, `GuestCut` and `StagingPoll` go along the path of a move, over primary
-links: their place among the events on them is part of what they mean (`staging`). The rest goes
-over the direct link between the broker that serves a subscriber and the one where its client is
-connected, the *origin* (`subscriber_remote`, `subscriber_origin`).
+links: their place among the events on them is part of what they mean (`staging`).
 
 Part of `messages`, which says what frames and messages are.
 """
@@ -117,90 +115,28 @@ class StagingPoll(msgspec.Struct, frozen=True, tag="guestpoll"):
     path: tuple[str, ...]
 
 
-class OfSubscriber(msgspec.Struct, frozen=True):
-    """Said about a subscriber that is served by one broker and connected to another, which calls
-    it `number`; what was said of an earlier `attachment` does not count."""
+class OfServed(msgspec.Struct, frozen=True):
+    """Said about a subscriber that is served by one broker and connected to another, `origin`,
+    which calls it `number`."""
 
     number: Natural
     attachment: Natural
+    origin: str
 
 
-class GuestAttach(OfSubscriber, frozen=True, tag="gattach"):
-    """The client is connected to the sender, which is there for it: for the guest that `move` has
-    brought, or (empty) for the one that was there before."""
-
-    subscriber: str
-    move: str = ""
-
-
-class GuestWants(OfSubscriber, frozen=True, tag="gwants"):
-    """All that the client subscribes to, by now so often changed. What is for it may be handed over
-    from now on."""
-
-    subscriptions: tuple[Wanted, ...]
-    version: Natural = 0
-
-
-class GuestPaused(OfSubscriber, frozen=True, tag="gpaused"):
-    """Nothing changes about its subscriptions until the receiver has answered."""
-
-
-class GuestDetach(OfSubscriber, frozen=True, tag="gdetach"):
-    """The client is gone, or served elsewhere."""
-
-
-class GuestAttached(OfSubscriber, frozen=True, tag="gattached"):
-    """The guest is here, and knows what the client has had."""
-
-
-class GuestSettled(OfSubscriber, frozen=True, tag="gsettled"):
-    """The client's subscription `name` has settled, as it was wanted as of `version`."""
-
-    name: str
-    version: Natural = 0
-
-
-class GuestRedirect(OfSubscriber, frozen=True, tag="gto"):
-    """The subscriber is to be served by broker `target`; the receiver pauses once it has a link
-    there. When `target` is the sender, it is to stay and go on."""
-
-    target: str
-
-
-class GuestClosed(OfSubscriber, frozen=True, tag="gclosed"):
-    """The subscriber is no longer served by the sender; if it was told to move, `target` is where
-    `move` has brought it along `path`."""
-
-    reason: str
-    target: str = ""
-    move: str = ""
-    path: tuple[str, ...] = ()
-
-
-class Deliveries(OfSubscriber, frozen=True, tag="deliver"):
-    """Events matched for a subscriber of the receiver's, at the quality of service given, by what
-    it wanted as of `version`."""
-
-    qos: int
-    batches: tuple[Batch, ...]
-    version: Natural = 0
-
-
-class Entrusted(OfSubscriber, frozen=True, tag="entrust"):
+class Entrusted(OfServed, frozen=True, tag="entrust"):
     """The sender serves a subscriber of `origin`; with no subscriptions: no longer. The receiver
     reminds it of that if it ever forgets."""
 
-    origin: str
     subscriber: str = ""
     incarnation: Natural = 0
     subscriptions: tuple[Wanted, ...] = ()
     version: Natural = 0
 
 
-class Reminder(OfSubscriber, frozen=True, tag="remind"):
+class Reminder(OfServed, frozen=True, tag="remind"):
     """The receiver served a subscriber of `origin` before it lost its memory."""
 
-    origin: str
     subscriber: str
     incarnation: Natural
     subscriptions: tuple[Wanted, ...]
@@ -211,7 +147,3 @@ GuestMessage = TakeGuest | GuestAnswer | StagingPoll
 """Said along the path of a subscriber's move; `GuestCut` too, which carries batches."""
 Deposit = Entrusted | Reminder
 """Said between neighbours."""
-FromOrigin = GuestAttach | GuestWants | GuestPaused | GuestDetach
-"""Said by the broker where a subscriber's client is connected."""
-ToOrigin = GuestAttached | GuestSettled | GuestRedirect | GuestClosed
-"""Said by the broker that serves it; `Deliveries` too, which carry batches."""

@@ -13,22 +13,21 @@ from typing import Final
 
 from gravitate.broker.messages.frames import (
     Advertise,
+    Carrying,
     Congested,
     MechanismMessage,
     Message,
     Publications,
     Subscribe,
+)
+from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestCut, Reminder, TakeGuest
+from gravitate.broker.messages.tether import (
+    Deliveries,
+    HandedOver,
+    Publishing,
     TetherAdvertise,
     TetherAttach,
-)
-from gravitate.broker.messages.guests import (
-    Deliveries,
-    Entrusted,
-    GuestAnswer,
-    GuestCut,
-    GuestWants,
-    Reminder,
-    TakeGuest,
+    TetherWants,
 )
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -92,17 +91,19 @@ def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iter
 def weight_bytes(message: Message) -> int:
     """What a message takes in a frame, about."""
     match message:
-        case Publications() | Deliveries():
+        case Publications() | HandedOver() | Deliveries():
             return _carried_bytes(message.batches)
         case GuestCut():
             return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
         case Subscribe() | Advertise() | TetherAdvertise():
             return _MESSAGE_BYTES + _filter_bytes(message.filter)
-        case TakeGuest() | GuestWants() | Entrusted() | Reminder():
+        case TakeGuest() | TetherWants() | Entrusted() | Reminder():
             return sum(_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.subscriptions)
-        case TetherAttach():
-            filters = message.advertisements.values()
-            return sum(_MESSAGE_BYTES + _filter_bytes(filter) for filter in filters)
+        case TetherAttach(role=Publishing(advertisements=advertisements)):
+            filters = advertisements.values()
+            return _MESSAGE_BYTES + sum(
+                _MESSAGE_BYTES + _filter_bytes(filter) for filter in filters
+            )
         case GuestAnswer():
             weights = [_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.wanted]
             return _MESSAGE_BYTES + sum(weights)
@@ -114,7 +115,7 @@ def weight_bytes(message: Message) -> int:
 
 
 def _carried_events(message: Message) -> int:
-    if not isinstance(message, Publications | Deliveries | GuestCut):
+    if not isinstance(message, Carrying):
         return 0
     return sum([len(batch.counters) for batch in message.batches])
 

@@ -20,7 +20,7 @@ Which of the two it is, is the client's word alone: it comes back only if it has
 it is attached, and it has received nothing elsewhere then.
 
 A client that does not follow, or that publishes, stays connected, and its broker does all of this
-in its stead (`subscriber_origin`); the source is then the broker that serves it.
+in its stead (`tether`); the source is then the broker that serves it.
 
 A subscription that the client changes before it has paused rolls the move back; one that it changes
 later is changed where it arrives.
@@ -33,7 +33,7 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect
+from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, Stay
 from gravitate.broker.interface.inputs import ClientConnected, Continues
 from gravitate.broker.messages.guests import (
     GuestAnswer,
@@ -44,8 +44,9 @@ from gravitate.broker.messages.guests import (
 from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscriber, TetheredSubscribers
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
@@ -251,7 +252,7 @@ class Reassignments:
         move, subscriber = run.move, run.subject
         self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, subscriber.seen()))
         subscriber.enter(Owed.CUTTING)
-        subscriber.say(Redirect(subscriber.id, move.target))
+        subscriber.say(Redirect(move.target))
 
     def look(self, run: Run, about: None) -> None:
         self._engine.take(run, Own.DRAINED)
@@ -260,8 +261,8 @@ class Reassignments:
         move, subscriber = run.move, run.subject
         if isinstance(subscriber, TetheredSubscriber):
             subscriber.enter(Owed.DETACHED)
-            subscriber.move, subscriber.path = move.id, move.path
-            subscriber.say(CloseSession(subscriber.id, MOVED, move.target))
+            subscriber.move = move.id
+            subscriber.say(CloseSession(MOVED, move.target))
         else:
             self._parked[subscriber.id] = subscriber
             self._clients.park(subscriber, move.target)
@@ -290,4 +291,4 @@ class Reassignments:
     def go_on(self, run: Run, about: None) -> None:
         """The same for one that has been told to leave."""
         self._dispatch.release(run.subject)
-        run.subject.say(Redirect(run.subject.id, self._context.broker_id))
+        run.subject.say(Stay())

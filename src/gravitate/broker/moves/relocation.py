@@ -16,7 +16,7 @@ target look at what the client has sent it. A client that does not get there com
 here again.
 
 A client that does not follow, or that subscribes, stays connected, and its broker does all of this
-in its stead (`publisher_origin`); the source is then the broker it is attached to as a publisher,
+in its stead (`tether`); the source is then the broker it is attached to as a publisher,
 and the client may be connected to any broker.
 
 What fails leaves a lease that runs out, and the tether of a client that stays connected: once a
@@ -31,11 +31,11 @@ import enum
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import Redirect
+from gravitate.broker.interface.effects import Redirect, Stay
 from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
-from gravitate.broker.moves.tether.publisher_origin import Tethers
-from gravitate.broker.moves.tether.publisher_remote import Tethered, TetheredPublishers
+from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
+from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
@@ -95,7 +95,7 @@ class Relocations:
         engine: Engine,
         clients: Clients,
         publishers: Publishers,
-        tethers: Tethers,
+        tethers: PublisherTethers,
         tethered: TetheredPublishers,
     ) -> None:
         self._context = context
@@ -165,20 +165,20 @@ class Relocations:
         return is_client and self._client(run.subject).subscribes()
 
     def redirect(self, run: Run, about: None) -> None:
-        run.subject.say(Redirect(run.subject.id, run.move.target))
+        run.subject.say(Redirect(run.move.target))
 
     def look(self, run: Run, about: None) -> None:
         self._engine.take(run, Own.AT_REST)
 
     def send_away(self, run: Run, about: None) -> None:
         if isinstance(run.subject, Tethered):
-            self._tethered.depart(run.subject, run.move.path)
+            self._tethered.depart(run.subject, run.id, run.move.target)
         else:
             self._clients.depart(run.subject, run.move.target)
 
     def say_stay(self, run: Run, about: None) -> None:
         if run.subject.live:
-            run.subject.say(Redirect(run.subject.id, self._context.broker_id))
+            run.subject.say(Stay())
 
     def withdraw(self, run: Run, about: None) -> None:
         self._publishers.abandon(run.subject.id)

@@ -42,7 +42,6 @@ class Salvage:
             for message in link.tail
             if isinstance(message, Publications | GuestCut)
             for batch in message.batches
-            if isinstance(message, GuestCut) or batch.tether is None
         )
         waiting = wanted_of(batches, answer.wanted, answer.subscriber)
         return self.cuts(answer, (), waiting, answer.version, open=(peer,))

@@ -3,7 +3,7 @@
 A guest is a session without a connection. It subscribes, in addition to where its subscriber is
 served so far, and keeps what comes (READY once all has settled); it is told the *cut*, which is
 what the subscriber has had elsewhere, and drops as much (TAKEN); then somebody comes for it: the
-client itself, or the broker where the client stays connected (`subscriber_remote`). It is a
+client itself, or the broker where the client stays connected (`tether.remote`). It is a
 guest no longer once that one says that it has arrived (ARRIVED).
 
     SUBSCRIBING --settled--> READY --cut--> TAKEN --claimed--> CLAIMED --arrived--> ARRIVED
@@ -23,7 +23,7 @@ ahead of it on the links to the old place. So what the old place has not seen wh
 guest has or will have; what it has seen is the cut. No second round is needed.
 
 Owns the guests of this broker and what their old places are told. Does not know what old places do
-about it (`reassignment`, `subscriber_remote`).
+about it (`reassignment`, `tether.remote`).
 
 Invariants: a guest has a lease, so that one that nobody comes for ends; nothing that is at or below
 the cut, and everything above it, is delivered, in each publisher's order.
@@ -191,18 +191,21 @@ class Guests:
     def on_settled(self, session: Outbound) -> None:
         self._engine.tell_subject(session, Own.SETTLED)
 
-    def ask_elsewhere(self, guest: Guest, path: tuple[str, ...]) -> None:
-        """It was served by the first of the path, and not by who was asked."""
-        guest.request = msgspec.structs.replace(guest.request, path=path)
+    def ask_elsewhere(self, guest: Guest) -> None:
+        """It was not served by who was asked; who has served it will be."""
         guest.has_served = True
         guest.backlog, guest.parts = [], 0
-        self._answer(guest, GuestStep.READY)
 
-    def say_ready(self, move: str) -> bool:
-        """Ask the old place once more, if there is something to ask; False: there is no such
-        guest."""
-        self._engine.tell(move, Own.AGAIN)
-        return self._engine.run(move) is not None
+    def say_ready(self, move: str, path: tuple[str, ...]) -> bool:
+        """Ask the old place, which is the first of the path, if there is something to ask; False:
+        there is no such guest."""
+        run = self._engine.run(move)
+        if run is None:
+            return False
+        if run.data.request.path != path:
+            run.data.request = msgspec.structs.replace(run.data.request, path=path)
+        self._engine.take(run, Own.AGAIN)
+        return True
 
     def _answer(self, guest: Guest, step: GuestStep, reason: str = "") -> None:
         request = guest.request

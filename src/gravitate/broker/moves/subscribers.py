@@ -1,30 +1,17 @@
 """Everything that moves subscribers, as the broker sees it: messages, timers, links, the end.
 
-Wires the parts (`staging`, `subscriber_remote`, `subscriber_origin`, `reassignment`) and passes
+Wires the parts (`staging`, `tether.remote`, `tether.subscriber`, `reassignment`) and passes
 on to each what concerns it; decides nothing itself.
 """
 
 from __future__ import annotations
 
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.messages.guests import (
-    Deliveries,
-    FromOrigin,
-    GuestAttach,
-    GuestAttached,
-    GuestClosed,
-    GuestCut,
-    GuestDetach,
-    GuestMessage,
-    GuestPaused,
-    GuestRedirect,
-    GuestSettled,
-    GuestWants,
-    ToOrigin,
-)
+from gravitate.broker.messages.guests import GuestCut, GuestMessage
+from gravitate.broker.messages.tether import Deliveries
 from gravitate.broker.moves.reassignment import Reassignments
-from gravitate.broker.moves.tether.subscriber_origin import SubscriberTethers
-from gravitate.broker.moves.tether.subscriber_remote import TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.errors import PeerError
@@ -48,16 +35,10 @@ class SubscriberMoves:
 
     # What other brokers say ----------------------------------------------------------------
 
-    def handle(self, peer: str, message: FromOrigin | ToOrigin | Deliveries) -> None:
+    def handle(self, peer: str, message: Deliveries) -> None:
         """Said on a direct link."""
-        match message:
-            case Deliveries():
-                _check_matched(message)
-                self.tethers.deliver(peer, message)
-            case GuestAttach() | GuestWants() | GuestPaused() | GuestDetach():
-                self.tethered.handle(peer, message)
-            case GuestAttached() | GuestSettled() | GuestRedirect() | GuestClosed():
-                self.tethers.handle(peer, message)
+        _check_matched(message)
+        self.tethers.deliver(peer, message)
 
     def handle_along_path(self, peer: str, message: GuestMessage | GuestCut) -> None:
         if isinstance(message, GuestCut):
@@ -69,29 +50,6 @@ class SubscriberMoves:
         self.tethered.taken(peer, message)
 
     # What happens here ---------------------------------------------------------------------
-
-    def needs_link(self, peer: str) -> bool:
-        return peer in self.tethers.peers() or self.tethered.is_origin(peer)
-
-    def link_up(self, peer: str) -> None:
-        self.tethers.link_up(peer)
-        self.guests.questions.link_up(peer)
-
-    def link_down(self, peer: str) -> None:
-        """A link has been down for a while, and is not forgotten."""
-        self.tethered.down(peer)
-        self.tethers.link_lost(peer)
-
-    def link_reset(self, peer: str) -> None:
-        """A link starts anew."""
-        self.tethered.lost(peer)
-        self.tethers.link_reset(peer)
-
-    def link_lost(self, peer: str) -> None:
-        """A link is given up."""
-        self.guests.questions.link_given_up(peer)
-        self.tethered.lost(peer)
-        self.tethers.link_lost(peer)
 
     def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""

@@ -69,9 +69,6 @@ class Kept:
         self._batches.append((batch, qos))
         return True
 
-    def first(self) -> Batch | None:
-        return self._batches[0][0] if self._batches else None
-
     def take_first(self) -> tuple[Batch, int]:
         batch, qos = self._batches.popleft()
         self.measure.take(batch.bodies)

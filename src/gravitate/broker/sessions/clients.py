@@ -24,6 +24,9 @@ from gravitate.broker.interface.effects import (
     Accept,
     CloseSession,
     Persist,
+    Tell,
+    ToClient,
+    Word,
 )
 from gravitate.broker.interface.inputs import (
     ClientConnected,
@@ -61,12 +64,18 @@ class ClientPorts(NamedTuple):
     """Told when a client goes on with what held for it."""
 
 
-class _Connections:
-    """The outlet of clients that are connected here: effects."""
+class _Connection:
+    """The outlet of a client that is connected here: effects."""
 
-    def __init__(self, context: Context, dispatch: Dispatch) -> None:
-        self.say = context.emit
+    __slots__ = ("_emit", "connection", "hand_over")
+
+    def __init__(self, connection: int, context: Context, dispatch: Dispatch) -> None:
+        self.connection = connection
+        self._emit = context.emit
         self.hand_over = dispatch.hand_over
+
+    def say(self, word: ToClient, /) -> None:
+        self._emit(Tell(self.connection, word))
 
 
 class Clients:
@@ -84,11 +93,13 @@ class Clients:
         self._ports = ports
         self._context = context
         self._subscriptions = subscriptions
-        self._outlet = _Connections(context, dispatch)
+        self._dispatch = dispatch
         self._publishers = publishers
         self._tethers = tethers
         self.sessions: dict[str, Session] = {}
-        self._persisting: dict[int, tuple[Inbound, int]] = {}
+        """By client."""
+        self.by_connection: dict[int, Session] = {}
+        self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
 
     # Sessions ------------------------------------------------------------------------------
@@ -96,18 +107,20 @@ class Clients:
     def connected(self, input: ClientConnected) -> None:
         if input.session in self.sessions:
             self.close(input.session, TAKEN_OVER)
+        outlet = _Connection(input.connection, self._context, self._dispatch)
         outbound = self._ports.continued(input)
         if outbound is not None:
             assert isinstance(outbound, LocalOutbound)
-            outbound.renew(input.window, self._outlet)
+            outbound.renew(input.window, outlet)
         elif input.continues is Continues.MOVED:
-            self._context.emit(CloseSession(input.session, NOT_HERE))
+            outlet.say(CloseSession(NOT_HERE))
             return
         else:
-            outbound = self._new_outbound(input)
-        inbound = self._new_inbound(input)
+            outbound = self._new_outbound(input, outlet)
+        inbound = self._new_inbound(input, outlet)
         id, publishers = input.session, self._publishers
-        self.sessions[id] = Session(input, outbound, inbound)
+        session = Session(input, outbound, inbound)
+        self.sessions[id] = self.by_connection[input.connection] = session
         former = publishers.departing.get(id)
         if former is not None and former.origin is None:
             if former.incarnation != input.incarnation:
@@ -121,34 +134,37 @@ class Clients:
             self._observe(outbound, "opened")
         publishers.update_reading(inbound)
 
-    def _new_outbound(self, input: ClientConnected) -> LocalOutbound:
+    def _new_outbound(self, input: ClientConnected, outlet: _Connection) -> LocalOutbound:
         options, lives = self._context.options, self._context.lives
         about = (input.session, input.incarnation, input.window)
-        return LocalOutbound(*about, options, lives, self._outlet, self._subscriptions)
+        return LocalOutbound(*about, options, lives, outlet, self._subscriptions)
 
-    def _new_inbound(self, input: ClientConnected) -> Inbound:
+    def _new_inbound(self, input: ClientConnected, outlet: _Connection) -> Inbound:
         about = (input.session, input.incarnation, input.attachment * ATTACHMENTS_MAX)
         options, timer = self._context.options, HoldOver(input.session)
-        return Inbound(*about, options, self._outlet.say, timer, self._publishers)
+        return Inbound(*about, options, outlet.say, timer, self._publishers)
 
-    def arrived(self, id: str) -> None:
+    def arrived(self, connection: int) -> None:
         """The client goes on with what was kept for it."""
-        session = self.sessions.get(id)
+        session = self.by_connection.get(connection)
         if session is not None and session.outbound.state in (Owed.CLAIMED, Owed.RESUMING):
             self._ports.on_arrived(session.outbound)
 
-    def disconnected(self, id: str) -> None:
-        """The session ends: what it published still goes out, then everything is undone."""
-        session = self.sessions.get(id)
+    def disconnected(self, connection: int) -> None:
+        session = self.by_connection.get(connection)
         if session is not None:
-            self._ports.on_ended(session.outbound)
-            self._end_session(session, Publishing.ENDING)
-            session.inbound.at.close(session.inbound)
+            self._end(session)
+
+    def _end(self, session: Session) -> None:
+        """The session ends: what it published still goes out, then everything is undone."""
+        self._ports.on_ended(session.outbound)
+        self._end_session(session, Publishing.ENDING)
+        session.inbound.at.close(session.inbound)
 
     def _end_session(self, session: Session, state: Publishing) -> None:
         inbound, outbound = session.inbound, session.outbound
         self._publishers.release(inbound)
-        del self.sessions[session.id]
+        del self.sessions[session.id], self.by_connection[session.connection]
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         inbound.enter(state)
         outbound.end()
@@ -165,9 +181,10 @@ class Clients:
     def park(self, outbound: Outbound, target: str) -> None:
         """Send the client to `target`, as a subscriber; what it is owed is kept."""
         session = self.sessions.pop(outbound.id)
+        del self.by_connection[session.connection]
         session.inbound.enter(Publishing.GONE)
         self._publishers.ports.on_gone(session.inbound.life)
-        session.outbound.say(CloseSession(session.id, MOVED, target))
+        session.outbound.say(CloseSession(MOVED, target))
         session.outbound.detach()
 
     def end_parked(self, outbound: Outbound) -> None:
@@ -177,8 +194,14 @@ class Clients:
         self._observe(outbound, "closed")
 
     def close(self, id: str, reason: str) -> None:
-        self.disconnected(id)
-        self._context.emit(CloseSession(id, reason))
+        """End the session of a client, if it has one here."""
+        session = self.sessions.get(id)
+        if session is not None:
+            self._end(session)
+            self._tell(session, CloseSession(reason))
+
+    def _tell(self, session: Session, word: Word) -> None:
+        self._context.emit(Tell(session.connection, word))
 
     def close_overloaded(self, outbound: Outbound) -> bool:
         """Whether a subscriber that fell too far behind has a connection; it is closed then."""
@@ -193,49 +216,49 @@ class Clients:
         session = self.sessions[publisher.id]
         assert not session.subscribes(), f"{session.id} subscribes here"
         self._end_session(session, Publishing.DEPARTING)
-        self._context.emit(CloseSession(session.id, MOVED, target))
+        self._tell(session, CloseSession(MOVED, target))
         self._publishers.depart(publisher)
 
-    def acknowledged(self, id: str, sequence: int) -> None:
-        session = self.sessions.get(id)
+    def acknowledged(self, connection: int, sequence: int) -> None:
+        session = self.by_connection.get(connection)
         if session is not None:
             outbound = session.outbound
             outbound.acknowledged(sequence)
             if outbound.state is Owed.CUTTING and outbound.drained():
                 self._ports.on_drained(outbound)
 
-    def congested(self, id: str, congested: bool) -> None:
-        session = self.sessions.get(id)
+    def congested(self, connection: int, congested: bool) -> None:
+        session = self.by_connection.get(connection)
         if session is not None:
             session.outbound.congested = congested
 
     # Subscriptions -------------------------------------------------------------------------
 
     def subscribed(self, input: ClientSubscribed) -> None:
-        session = self.sessions.get(input.session)
+        session = self.by_connection.get(input.connection)
         if session is not None:
             wanted = Wanted(input.name, input.filter, input.qos, input.no_local)
             session.outbound.at.subscribe(session.outbound, wanted)
 
-    def unsubscribed(self, id: str, name: str) -> None:
-        session = self.sessions.get(id)
+    def unsubscribed(self, connection: int, name: str) -> None:
+        session = self.by_connection.get(connection)
         if session is not None:
             session.outbound.at.unsubscribe(session.outbound, name)
 
     # Publications --------------------------------------------------------------------------
 
-    def advertised(self, id: str, name: str, filter: Filter) -> None:
-        session = self.sessions.get(id)
+    def advertised(self, connection: int, name: str, filter: Filter) -> None:
+        session = self.by_connection.get(connection)
         if session is not None:
             session.inbound.at.advertise(session.inbound, f"{CLIENTS_OWN}{name}", filter)
 
-    def unadvertised(self, id: str, name: str) -> None:
-        session = self.sessions.get(id)
+    def unadvertised(self, connection: int, name: str) -> None:
+        session = self.by_connection.get(connection)
         if session is not None:
             session.inbound.at.withdraw(session.inbound, f"{CLIENTS_OWN}{name}")
 
     def published(self, input: ClientPublished) -> None:
-        session = self.sessions.get(input.session)
+        session = self.by_connection.get(input.connection)
         if session is None:
             return
         inbound = session.inbound
@@ -251,7 +274,7 @@ class Clients:
         if batch is not None:
             inbound.at.publish(inbound, batch)
         if input.qos:
-            self._accept(inbound, size, batch)
+            self._accept(session, size, batch)
 
     def _number(
         self, inbound: Inbound, input: ClientPublished, size: int, first: int | None
@@ -279,20 +302,21 @@ class Clients:
         if session is not None:
             self._publishers.release(session.inbound)
 
-    def _accept(self, inbound: Inbound, size: int, batch: Batch | None) -> None:
+    def _accept(self, session: Session, size: int, batch: Batch | None) -> None:
         if self._context.options.durable and batch is not None:
             token = next(self._tokens)
-            self._persisting[token] = (inbound, size)
-            inbound.persisting += 1
+            self._persisting[token] = (session, size)
+            session.inbound.persisting += 1
             self._context.emit(Persist(token, batch))
         else:
-            self._context.emit(Accept(inbound.id, size))
+            self._context.emit(Accept(session.connection, size))
 
     def persisted(self, token: int) -> None:
-        inbound, size = self._persisting.pop(token)
+        session, size = self._persisting.pop(token)
+        inbound = session.inbound
         inbound.persisting -= 1
         if inbound.live:
-            self._context.emit(Accept(inbound.id, size))
+            self._context.emit(Accept(session.connection, size))
             if inbound.at_rest():
                 self._publishers.ports.on_at_rest(inbound)
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 class Outlet(Protocol):
     """Where what a client of this broker's is told and given goes."""
 
-    def say(self, effect: ToClient, /) -> None: ...
+    connection: int
+    """That of the client, if it has one to this broker."""
+
+    def say(self, word: ToClient, /) -> None: ...
 
     def hand_over(self, to: LocalOutbound, batch: Batch, qos: int, sequence: int, /) -> None:
         """`sequence` is the number of the first event, 0 at QoS 0."""

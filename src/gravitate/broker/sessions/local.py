@@ -27,7 +27,9 @@ from gravitate.model.events import Batch
 class _Nobody:
     """Where there is no connection."""
 
-    def say(self, effect: ToClient, /) -> None: ...
+    connection = 0
+
+    def say(self, word: ToClient, /) -> None: ...
 
     def hand_over(self, to: LocalOutbound, batch: Batch, qos: int, sequence: int, /) -> None:
         raise AssertionError(f"{to.id} has no connection")
@@ -51,7 +53,7 @@ class LocalOutbound(Outbound):
         state: Owed = Owed.CONNECTED,
     ) -> None:
         super().__init__(id, incarnation, options, lives, state)
-        self._outlet = outlet
+        self.connect(outlet)
         self.at = at
         """Takes what the client asks for."""
         self.congested = False
@@ -75,20 +77,23 @@ class LocalOutbound(Outbound):
         super().enter(state)
         self.indirect = self.holding or bool(self.waiting)
 
-    def say(self, effect: ToClient) -> None:
-        self._outlet.say(effect)
+    def say(self, word: ToClient) -> None:
+        self._outlet.say(word)
+
+    def connect(self, outlet: Outlet) -> None:
+        self._outlet, self.connection = outlet, outlet.connection
 
     def detach(self) -> None:
         """Its client is sent elsewhere, and told nothing any more."""
         self.enter(Owed.DETACHED)
-        self._outlet = NOBODY
+        self.connect(NOBODY)
 
     def renew(self, window: int, outlet: Outlet) -> None:
         """A client connects that this goes on for; it holds until the client says that it has
         arrived."""
         assert self.drained()
         self.enter(Owed.CLAIMED if self.state is Owed.STAGED else Owed.RESUMING)
-        self._outlet = outlet
+        self.connect(outlet)
         self._window = window
         self._tail = Tail()
         self._given_bytes = self._acknowledged_bytes = 0

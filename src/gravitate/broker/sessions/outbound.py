@@ -45,6 +45,8 @@ class Outbound:
 
     origin: str | None = None
     """The broker that its client is connected to; None: this one, without a tether."""
+    connection: int
+    """That of its client, while it has one to this broker."""
     congested = False
     """Its client takes nothing at the moment."""
     indirect = True

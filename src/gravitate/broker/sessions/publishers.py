@@ -109,13 +109,13 @@ class Publishers:
         for key, filter in brought.items():
             self.advertise(publisher, key, filter)
         if not moving:
-            publisher.say(Attached(publisher.id))
+            publisher.say(Attached())
 
     def _arrived(self, publisher: Inbound) -> None:
         """Everything the publisher published elsewhere is ahead: it publishes here now."""
         if publisher.state is Publishing.ARRIVING:
             publisher.enter(Publishing.HERE)
-            publisher.say(Attached(publisher.id))
+            publisher.say(Attached())
             sent, publisher.arriving = publisher.arriving, deque()
             for input in sent:
                 publisher.unpublished.take(input.bodies)
@@ -204,7 +204,7 @@ class Publishers:
             self._answered(publisher, key)
             if key.startswith(CLIENTS_OWN):
                 name = key.removeprefix(CLIENTS_OWN)
-                publisher.say(AdvertisementSettled(publisher.id, name))
+                publisher.say(AdvertisementSettled(name))
             if not publisher.unsettled_advertisements:
                 self._arrived(publisher)
                 if publisher.at_rest():
@@ -225,7 +225,12 @@ class Publishers:
             return
         if publisher.state is not Publishing.ARRIVING:
             self.release(publisher)
-        elif publisher.may_arrive():
+        self.review_arrival(publisher)
+
+    def review_arrival(self, publisher: Inbound) -> None:
+        """More may be known of where a publisher was that arrives."""
+        is_answered = not publisher.unanswered_advertisements
+        if publisher.state is Publishing.ARRIVING and is_answered and publisher.may_arrive():
             self._arrived(publisher)
 
     def withdraw(self, publisher: Inbound, key: str) -> None:
@@ -319,4 +324,4 @@ class Publishers:
         hold = publisher.at.must_wait(publisher)
         if hold != publisher.reading_held:
             publisher.reading_held = hold
-            publisher.say(HoldReading(publisher.id, hold))
+            publisher.say(HoldReading(hold))

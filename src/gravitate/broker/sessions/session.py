@@ -16,10 +16,11 @@ from gravitate.broker.sessions.local import LocalOutbound
 class Session:
     """`client` is what the client said of itself when it connected."""
 
-    __slots__ = ("client", "id", "inbound", "incarnation", "outbound", "pings")
+    __slots__ = ("client", "connection", "id", "inbound", "incarnation", "outbound", "pings")
 
     def __init__(self, client: ClientConnected, outbound: LocalOutbound, inbound: Inbound) -> None:
         self.id = client.session
+        self.connection = client.connection
         self.incarnation = client.incarnation
         self.client = client
         self.outbound = outbound

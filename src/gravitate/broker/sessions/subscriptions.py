@@ -85,7 +85,7 @@ class Subscriptions:
             if now.subscriptions.get(name) is not subscription:
                 return
             now.unsettled_subscriptions.discard(name)
-            now.say(SubscriptionSettled(now.id, name))
+            now.say(SubscriptionSettled(name))
             if now.observed:
                 for observer in context.observers:
                     observer.on_settled(context.broker_id, now.id, subscription.id, context.now)
@@ -125,7 +125,7 @@ class Subscriptions:
                 self.subscribe(outbound, one)
             elif one.name not in outbound.unsettled_subscriptions:
                 # Whoever asks may not have heard of it.
-                outbound.say(SubscriptionSettled(outbound.id, one.name))
+                outbound.say(SubscriptionSettled(one.name))
 
     def serve(self, outbound: Outbound) -> None:
         """What comes for a session has no holes, whatever has not settled."""

@@ -73,6 +73,8 @@ class Connection(asyncio.Protocol):
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.origin = "?"
         self.session = ""
+        self._number = 0
+        """Of the connection, once CONNECT is accepted."""
         self._version = V5
         self._client_bytes_max = ANY_PACKET_BYTES
         """The largest packet that the client takes."""
@@ -112,10 +114,10 @@ class Connection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def pause_writing(self) -> None:
-        self._submit(ClientCongested(self.session, True))
+        self._submit(ClientCongested(self._number, True))
 
     def resume_writing(self) -> None:
-        self._submit(ClientCongested(self.session, False))
+        self._submit(ClientCongested(self._number, False))
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
@@ -226,19 +228,21 @@ class Connection(asyncio.Protocol):
         self._client_bytes_max = size_max = admission.packet_bytes_max
         self._outbox.agree(admission.version, size_max if size_max < ANY_PACKET_BYTES else 0)
         mark = admission.mark
+        self._number = self._host.attach(self)
         self._telling = Telling(self._outbox, mark is not None, size_max)
         self._intake = Intake(
             self._host,
             self._options,
             self._desk,
             admission,
+            self._number,
             self._outbox,
             self._telling,
             self.origin,
         )
-        self._host.attach(self.session, self)
         self._host.submit(
             ClientConnected(
+                self._number,
                 self.session,
                 self._host.next_incarnation() if mark is None else mark.incarnation,
                 window=admission.window,
@@ -279,9 +283,9 @@ class Connection(asyncio.Protocol):
     def _leave(self) -> None:
         """End the session, unless that has happened already."""
         if self._intake is not None and not self._left:
-            self._host.submit(ClientDisconnected(self.session))
+            self._host.submit(ClientDisconnected(self._number))
             self._left = True
-            self._host.detach(self.session, self)
+            self._host.detach(self._number)
 
     def _finish(self) -> None:
         """Write what is to be written and close."""
@@ -389,7 +393,7 @@ class Connection(asyncio.Protocol):
 
     def _ended(self, reason: str) -> None:
         self._left = True
-        self._host.detach(self.session, self)
+        self._host.detach(self._number)
         if reason != STOPPING:
             logger.info("%s: session closed: %s", self.origin, reason)
 

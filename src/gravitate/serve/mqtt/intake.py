@@ -62,6 +62,7 @@ class Intake:
         options: DoorOptions,
         desk: Desk,
         admission: Admission,
+        connection: int,
         outbox: Outbox,
         telling: Telling,
         origin: str,
@@ -73,13 +74,13 @@ class Intake:
         self._outbox = outbox
         self._telling = telling
         self._origin = origin
-        self._session = admission.session
+        self._connection = connection
         self._version = admission.version
         self._size_max = options.packet_bytes_max
         self._fields_bytes_max = options.payload_fields_bytes_max if options.payload_fields else 0
         self._counter = None if admission.mark is None else admission.mark.counter
         self._requests = Requests(
-            admission.session,
+            connection,
             telling.name_bytes_max if telling.is_marked else None,
             options.filters_bytes_max,
         )
@@ -136,7 +137,7 @@ class Intake:
     def tell_acknowledged(self) -> None:
         sequence = self._outbox.newly_acknowledged()
         if sequence:
-            self._host.submit(ClientAcknowledged(self._session, sequence))
+            self._host.submit(ClientAcknowledged(self._connection, sequence))
 
     # --- the plain many -------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class Intake:
         counter = self._counter
         if counter is not None:
             self._counter = counter + len(frames)
-        self._host.submit(ClientPublished(self._session, bodies, qos, counter))
+        self._host.submit(ClientPublished(self._connection, bodies, qos, counter))
 
     def _acknowledged(self, frames: Frames) -> None:
         self._outbox.window.settle_frames(frames)
@@ -221,7 +222,7 @@ class Intake:
             )
         try:
             asked, effort = control_input(
-                self._session, packet, self._telling.name_bytes_max, self._advertised
+                self._connection, packet, self._telling.name_bytes_max, self._advertised
             )
         except Refused as refused:
             logger.warning("%s: advertisement refused: %s", self._origin, refused)

@@ -121,11 +121,11 @@ class Requests:
 
     def __init__(
         self,
-        session: str,
+        connection: int,
         name_bytes_max: int | None = None,
         filters_bytes_max: int = FILTERS_BYTES_MAX,
     ) -> None:
-        self._session = session
+        self._connection = connection
         self._allotment = Allotment(filters_bytes_max)
         self._name_bytes_max = name_bytes_max
         """The longest name that the client can be told; None when it is told none."""
@@ -193,7 +193,7 @@ class Requests:
         self._allotment.take(name, measure.size_bytes)
         self._names.setdefault(topic, {})[name] = None
         subscribed = ClientSubscribed(
-            self._session, name, filter, min(request.qos, 1), request.no_local
+            self._connection, name, filter, min(request.qos, 1), request.no_local
         )
         return subscribed, effort_of(filter, measure)
 
@@ -212,7 +212,7 @@ class Requests:
             for name in ended:
                 del names[name]
                 self._allotment.give(name)
-                yield UNSUBSCRIBING, ClientUnsubscribed(self._session, name)
+                yield UNSUBSCRIBING, ClientUnsubscribed(self._connection, name)
             if ended and not names:
                 del self._names[given]
             reason = ReasonCode.SUCCESS if ended else ReasonCode.NO_SUBSCRIPTION_EXISTED
@@ -282,19 +282,19 @@ Asked = ClientAdvertised | ClientUnadvertised | ClientPaused | ClientArrived | B
 
 
 def control_input(
-    session: str, packet: Publish, name_bytes_max: int, allotment: Allotment
+    connection: int, packet: Publish, name_bytes_max: int, allotment: Allotment
 ) -> tuple[Asked, int]:
     """What a control message of a marked client asks of the broker, and what that took.
 
     Raises `Refused` for a filter that does not parse or is too much, `MqttError` for a message that
     is no control message or cannot be answered."""
     if packet.topic == PAUSED and not packet.qos:
-        return ClientPaused(session), LOOKING
+        return ClientPaused(connection), LOOKING
     if packet.topic == ARRIVED and not packet.qos:
-        return ClientArrived(session), LOOKING
+        return ClientArrived(connection), LOOKING
     if packet.topic == PONG and not packet.qos:
         pong = payload_of(packet, Pong)
-        return BrokersPinged(session, pong.token, pong.round_trips_s), len(packet.payload) >> 3
+        return BrokersPinged(connection, pong.token, pong.round_trips_s), len(packet.payload) >> 3
     fields = dict(user_properties(packet.properties))
     name = fields.get("name", "")
     if packet.qos or not name or packet.topic not in (ADVERTISE, UNADVERTISE):
@@ -311,7 +311,7 @@ def control_input(
         )
     if packet.topic == UNADVERTISE:
         allotment.give(name)
-        return ClientUnadvertised(session, name), UNSUBSCRIBING
+        return ClientUnadvertised(connection, name), UNSUBSCRIBING
     where = fields.get(WHERE)
     filter, effort, size_bytes = (EVERYTHING, 0, 0) if where is None else _compiled(where)
     if "topic" in fields:
@@ -321,4 +321,4 @@ def control_input(
     elif isinstance(filter, str):
         raise Refused(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, filter)
     allotment.take(name, size_bytes)
-    return ClientAdvertised(session, name, filter), effort + LOOKING
+    return ClientAdvertised(connection, name, filter), effort + LOOKING

@@ -21,7 +21,6 @@ from typing import Protocol
 
 from gravitate.broker.interface.effects import (
     MOVED,
-    TAKEN_OVER,
     Accept,
     AdvertisementSettled,
     Attached,
@@ -36,9 +35,12 @@ from gravitate.broker.interface.effects import (
     Redirect,
     Send,
     SetTimer,
+    Stay,
     Stopped,
     SubscriptionSettled,
+    Tell,
     Warn,
+    Word,
 )
 from gravitate.broker.interface.inputs import Input, Persisted
 from gravitate.model.events import Batch
@@ -117,8 +119,8 @@ class Interpreter:
         self._mqtt_addresses = mqtt_addresses
         self._submit = submit
         self._stopped = stopped
-        self.clients: dict[str, ClientConnection] = {}
-        """By session."""
+        self.clients: dict[int, ClientConnection] = {}
+        """By number."""
         self.failures = Failures(broker_id)
 
     def carry_out(self, effects: Sequence[Effect], at_once: bool = False) -> None:
@@ -135,7 +137,7 @@ class Interpreter:
             # The most frequent first.
             match effect:
                 case Deliver():
-                    client = clients.get(effect.session)
+                    client = clients.get(effect.connection)
                     if client is not None:
                         try:
                             client.deliver(effect.batch, effect.qos, effect.sequence)
@@ -146,7 +148,7 @@ class Interpreter:
                         except Exception as error:
                             self.client_failed(client, error)
                 case Accept():
-                    client = clients.get(effect.session)
+                    client = clients.get(effect.connection)
                     if client is not None:
                         touched[client] = None
                         try:
@@ -174,12 +176,12 @@ class Interpreter:
                     )
                 case Stopped():
                     self._stopped()
-                case _:
-                    client = clients.get(effect.session)
+                case Tell():
+                    client = clients.get(effect.connection)
                     if client is not None:
                         touched[client] = None
                         try:
-                            self._tell(client, effect)
+                            self._tell(client, effect.word)
                         except Exception as error:
                             self.client_failed(client, error)
         if self._links.touched:
@@ -208,41 +210,29 @@ class Interpreter:
         if peer:
             self.failures.note("links", peer, error)
 
-    def _tell(
-        self,
-        client: ClientConnection,
-        effect: SubscriptionSettled
-        | AdvertisementSettled
-        | HoldReading
-        | Redirect
-        | PingBrokers
-        | Attached
-        | CloseSession,
-    ) -> None:
-        match effect:
-            case SubscriptionSettled():
-                client.subscription_settled(effect.name)
-            case AdvertisementSettled():
-                client.advertisement_settled(effect.name)
-            case HoldReading():
-                client.hold_reading(effect.hold)
+    def _tell(self, client: ClientConnection, word: Word) -> None:
+        match word:
+            case SubscriptionSettled(name):
+                client.subscription_settled(name)
+            case AdvertisementSettled(name):
+                client.advertisement_settled(name)
+            case HoldReading(hold):
+                client.hold_reading(hold)
             case Attached():
                 client.attached()
             case PingBrokers():
                 known = self._mqtt_addresses
-                client.ping({id: known[id] for id in effect.brokers if id in known}, effect.token)
-            case Redirect(target=target) if target == self._broker_id:
+                client.ping({id: known[id] for id in word.brokers if id in known}, word.token)
+            case Stay():
                 client.stay()
-            case Redirect(target=target):
+            case Redirect(target):
                 if target in self._mqtt_addresses:
                     client.redirect(target, *self._mqtt_addresses[target])
                 else:
                     # It is not told, does not pause, and stays.
                     logger.warning("%s knows no MQTT address of %s", self._broker_id, target)
-            case CloseSession(reason=reason) if (
-                reason == MOVED and effect.target in self._mqtt_addresses
-            ):
-                client.moved(effect.target, *self._mqtt_addresses[effect.target])
-            case CloseSession(reason=reason) if reason != TAKEN_OVER:
-                # The connection that was taken over was told when the new one was attached.
-                client.close(reason)
+            case CloseSession(reason, target):
+                if reason == MOVED and target in self._mqtt_addresses:
+                    client.moved(target, *self._mqtt_addresses[target])
+                else:
+                    client.close(reason)

@@ -18,12 +18,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
-from gravitate.broker.interface.effects import (
-    TAKEN_OVER,
-)
 from gravitate.broker.interface.inputs import FrameReceived, Input, StopRequested, TimerFired
 from gravitate.broker.links.link import Link, LinkState, Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
@@ -119,7 +117,7 @@ class Node:
         self._hurried_at = 0.0
         self._running = False
         self._ended = False
-        self._gone: set[str] = set()
+        self._connections = count(1)
         self._timers = Timers(self.now, lambda timer, at: self.submit(TimerFired(timer, at)))
         self._interpreter = Interpreter(
             broker_id,
@@ -187,25 +185,15 @@ class Node:
             self._hurried_at = tick
             self._run()
 
-    def attach(self, session: str, connection: ClientConnection) -> None:
-        """Effects of `session` go to `connection` from now on.
+    def attach(self, client: ClientConnection) -> int:
+        """The number of a client's connection: what it brings about goes there from now on."""
+        number = next(self._connections)
+        self._interpreter.clients[number] = client
+        return number
 
-        A connection that had the session before gets what it is still owed, then is closed."""
-        former = self._interpreter.clients.get(session)
-        if former is not None and former is not connection:
-            self._run_all()
-            former.close(TAKEN_OVER)
-            former.flush()
-        elif session in self._gone:
-            # What is queued belongs to the connection that has gone: its answers go nowhere.
-            self._run_all()
-        self._interpreter.clients[session] = connection
-
-    def detach(self, session: str, connection: ClientConnection) -> None:
-        """No more effects of `session` go to `connection`; nothing if another has it by now."""
-        if self._interpreter.clients.get(session) is connection:
-            del self._interpreter.clients[session]
-            self._gone.add(session)
+    def detach(self, connection: int) -> None:
+        """No more goes to a connection."""
+        self._interpreter.clients.pop(connection, None)
 
     def next_incarnation(self) -> int:
         """Grows with every call, over restarts too."""
@@ -316,17 +304,11 @@ class Node:
 
     # --- the core -------------------------------------------------------------------------------
 
-    def _run_all(self) -> None:
-        while self._inputs and not self._ended:
-            self._run()
-
     def _run(self) -> None:
         self._scheduled = False
         inputs, self._inputs = self._inputs, []
         if len(inputs) > FEW_INPUTS:
             inputs = self._portion(inputs)
-        if not self._inputs:
-            self._gone.clear()
         if not inputs or self._ended or self.broker.stopped:
             return
         assert not self._running, "the core was entered from within itself"

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from gravitate.broker.interface.inputs import (
+    DialFailed,
     FrameReceived,
     Input,
     LinkClosed,
@@ -110,7 +111,7 @@ class PeerLinks:
         neighbour = self._known.get(peer)
         if neighbour is None or not neighbour.port or self._is_cut(peer):
             # Who is named in a peer's message may be nobody, or nobody who listens.
-            self._submit(LinkClosed(peer, 0))
+            self._submit(DialFailed(peer))
             return
         task = self._loop.create_task(self._dial(neighbour))
         self._dials.add(task)
@@ -219,7 +220,7 @@ class PeerLinks:
                 await self._loop.create_connection(connection, neighbour.host, neighbour.port)
         except OSError as error:
             logger.debug("%s cannot reach %s: %s", self._broker_id, neighbour.peer, error)
-            self._submit(LinkClosed(neighbour.peer, 0))
+            self._submit(DialFailed(neighbour.peer))
 
     def _accept(self) -> PeerConnection:
         return PeerConnection(self, self._number())

@@ -112,6 +112,8 @@ class DeliveryChecker(Observer, StepWatcher):
         self._tick = 0
         self._keys = 0
         self._live: dict[int, _Subscription] = {}
+        self._sessions: dict[int, str] = {}
+        """Clients by their connections."""
         self._lives: dict[Place, _Life] = {}
         self._closing: dict[Place, list[_Life]] = {}
         """Lives that end within this step: some of its effects are still theirs."""
@@ -200,31 +202,39 @@ class DeliveryChecker(Observer, StepWatcher):
     ) -> None:
         connected = ""
         self._changed.clear()
+        sessions = self._sessions
         for item in inputs:
             if type(item) is i.ClientSubscribed:
-                self._asked(broker, item, self._asking(broker, item.session, connected))
+                session = sessions[item.connection]
+                self._asked((broker, session), item, self._asking(broker, session, connected))
             elif type(item) is i.ClientUnsubscribed:
-                life = self._asking(broker, item.session, connected)
+                session = sessions[item.connection]
+                self._arriving.get((broker, session), {}).pop(item.name, None)
+                life = self._asking(broker, session, connected)
                 if life is not None and item.name in life.subscriptions:
                     self._end(life, item.name)
             elif type(item) is i.ClientConnected:
-                connected = item.session
+                connected = sessions[item.connection] = item.session
                 self._arriving.pop((broker, item.session), None)
                 if item.continues is i.Continues.MOVED:
                     self._arriving[broker, item.session] = {}
         for effect in effects:
             if type(effect) is e.Deliver:
-                self._delivered(broker, effect.session, effect.batch, now)
-            elif type(effect) is e.SubscriptionSettled:
-                # Which one is meant is not known where it was changed in the same step.
-                if (effect.session, effect.name) not in self._changed:
-                    self._settled(broker, effect.session, effect.name)
-            elif type(effect) is e.CloseSession:
-                for life in self._closing.get((broker, effect.session), [])[:1]:
-                    for name in list(life.subscriptions):
-                        self._end(life, name)
-                    self._closing[broker, effect.session].remove(life)
+                self._delivered(broker, sessions[effect.connection], effect.batch, now)
+            elif type(effect) is e.Tell:
+                self._told((broker, sessions[effect.connection]), effect.word)
         self._close()
+
+    def _told(self, place: Place, word: e.Word) -> None:
+        if type(word) is e.SubscriptionSettled:
+            # Which one is meant is not known where it was changed in the same step.
+            if (place[1], word.name) not in self._changed:
+                self._settled(*place, word.name)
+        elif type(word) is e.CloseSession:
+            for life in self._closing.get(place, [])[:1]:
+                for name in list(life.subscriptions):
+                    self._end(life, name)
+                self._closing[place].remove(life)
 
     def _asking(self, broker: str, session: str, connected: str) -> _Life | None:
         """The life that asks for something; the latest, if it has connected in this step."""
@@ -233,8 +243,7 @@ class DeliveryChecker(Observer, StepWatcher):
             return self._at(place)
         return self._lives.get(place) or next(reversed(self._closing.get(place, [])), None)
 
-    def _asked(self, broker: str, item: i.ClientSubscribed, life: _Life | None) -> None:
-        place = (broker, item.session)
+    def _asked(self, place: Place, item: i.ClientSubscribed, life: _Life | None) -> None:
         if place in self._arriving:
             self._arriving[place][item.name] = item.filter
         elif life is not None:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from gravitate.broker.core import Broker
 from gravitate.broker.links.link import Role
-from gravitate.broker.moves.tether.publisher import State
-from gravitate.broker.moves.tether.subscriber import State as SubscriberState
+from gravitate.broker.moves.tether.origin import State
 from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.clients import Client
 from gravitate.simulate.world import World
@@ -56,12 +55,11 @@ def _of_client(client: Client) -> Iterator[str]:
         yield f"{client.id} is not connected to {client.broker}"
     if client.connection is None:
         return
-    if client.paused is not None or client.came_from:
-        yield f"{client.id} is still on its way to {client.broker}"
-    if client.owes():
-        yield f"{client.id} has {client.owes()} publications not accepted"
-    for name in client.subscriptions.keys() - client.connection.settled:
-        yield f"{client.id} at {client.broker}: subscription {name} has not settled"
+    if about := client.unfinished():
+        yield f"{client.id} {about}"
+    wanted = client.subscriptions.keys() | client.advertisements.keys()
+    for name in sorted(wanted - client.connection.settled):
+        yield f"{client.id} at {client.broker}: {name} has not settled"
 
 
 def _of_broker(here: str, broker: Broker) -> Iterator[str]:
@@ -77,16 +75,16 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
     for tether in broker.tethers:
         if tether.state is not State.ATTACHED or tether.sent or tether.kept:
             yield (
-                f"{here} has not handed over {tether.publisher} to {tether.broker}: "
+                f"{here} has not handed over {tether.client} to {tether.place}: "
                 f"{tether.state.value}, {len(tether.sent)} sent, {len(tether.kept)} kept"
             )
         if tether.session is None:
-            yield f"{here} still has the tether of {tether.publisher}, which is gone"
+            yield f"{here} still has the tether of {tether.client}, which is gone"
     for publisher in broker.tethered:
         origin = brokers.get(publisher.origin)
         if origin is not None and not any(
-            (*tether.key, tether.attachment, tether.broker)
-            == (publisher.id, publisher.incarnation, publisher.attachment, here)
+            (tether.number, tether.attachment, tether.place)
+            == (publisher.number, publisher.attachment, here)
             for tether in origin.tethers
         ):
             yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
@@ -97,7 +95,7 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
 
 def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterator[str]:
     for tether in broker.subscribers.tethers:
-        if tether.state is not SubscriberState.ATTACHED:
+        if tether.state is not State.ATTACHED:
             state = tether.state.value
             yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
         if tether.session.state is Owed.ENDED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gravitate.broker.interface.effects import CloseSession, SubscriptionSettled
+from gravitate.broker.interface.effects import CloseSession, SubscriptionSettled, Tell
 from gravitate.broker.interface.inputs import (
     ClientPublished,
     ClientSubscribed,
@@ -18,12 +18,12 @@ from gravitate.broker.interface.inputs import (
     MoveRequested,
     StopRequested,
 )
-from gravitate.broker.moves.tether.subscriber import State
+from gravitate.broker.moves.tether.origin import State
 from gravitate.broker.sessions.backlog import Retained, Source
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at, told, words
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 SOON_S = 4.5
@@ -68,7 +68,7 @@ class Scene:
     def check(self, brokers: str) -> None:
         for broker in brokers:
             assert self.had(broker) == list(range(1, self.published[broker] + 1)), broker
-        assert [e for e in self.wired.effects["a"] if isinstance(e, CloseSession)] == []
+        assert told(self.wired.effects["a"], CloseSession) == []
 
     def kill(self) -> None:
         wired, place = self.wired, self.place
@@ -199,7 +199,7 @@ class Attached:
         wired.tell("a", MoveRequested(move))
         wired.pass_time(1.0)
         (tether,) = wired.brokers["a"].tethers
-        assert tether.broker == place
+        assert tether.place == place
         self.publish()
 
     def publish(self) -> None:
@@ -291,11 +291,11 @@ def test_a_subscriber_on_the_move_for_whom_too_much_is_kept_is_closed_and_that_i
             wired.pass_time(0.001)
     for broker in "ad":
         events = PlainBodies([Event({"topic": "t", "x": 1})] * 6)
-        wired.queue.appendleft((broker, ClientPublished(f"p-{broker}", events, 1)))
+        wired.queue.appendleft((broker, ClientPublished(at(f"p-{broker}"), events, 1)))
         wired.step()
     wired.run()
     wired.pass_time(SOON_S)
-    closed = [e for e in wired.effects["a"] if isinstance(e, CloseSession)]
+    closed = words(wired.effects["a"], CloseSession)
     assert [effect.reason for effect in closed] == ["overloaded"]
     assert wired.delivered("a", "sub") == [("p-a", 1), ("p-d", 1)]
     assert sum(broker.dispatch.events_overflowed for broker in wired.brokers.values()) == 12
@@ -318,7 +318,7 @@ def test_nothing_that_is_published_after_unsubscribing_comes(place: str) -> None
             scene.publish("a")
         before = len(wired.delivered("a", "sub"))
         wired.brokers["a"].handle([], wired.now)
-        wired.queue.append(("a", ClientUnsubscribed("sub", "x > 0")))
+        wired.queue.append(("a", ClientUnsubscribed(at("sub"), "x > 0")))
         wired.step()
         scene.publish("ace")
         wired.cut.clear()
@@ -333,17 +333,17 @@ def test_a_subscription_that_is_changed_settles_as_it_is_and_not_as_it_was() -> 
     """The word that the former one has settled is still on its way when it is changed."""
     scene = Scene("d")
     wired = scene.wired
-    wired.tell("a", ClientSubscribed("sub", "s", parse("y = 1"), 1))
-    wired.tell("a", ClientUnsubscribed("sub", "s"))
+    wired.tell("a", ClientSubscribed(at("sub"), "s", parse("y = 1"), 1))
+    wired.tell("a", ClientUnsubscribed(at("sub"), "s"))
     before = len(wired.effects["a"])
     wired.lose("d", "e")
     wired.run()
     for y in (2, 3):
-        wired.queue.append(("a", ClientSubscribed("sub", "s", parse(f"y = {y}"), 1)))
+        wired.queue.append(("a", ClientSubscribed(at("sub"), "s", parse(f"y = {y}"), 1)))
     wired.run()
-    settled = [e for e in wired.effects["a"][before:] if isinstance(e, SubscriptionSettled)]
+    settled = told(wired.effects["a"][before:], SubscriptionSettled)
     assert settled == []
     wired.cut.clear()
     wired.pass_time(5.0)
-    settled = [e for e in wired.effects["a"][before:] if isinstance(e, SubscriptionSettled)]
-    assert settled == [SubscriptionSettled("sub", "s")]
+    settled = told(wired.effects["a"][before:], SubscriptionSettled)
+    assert settled == [Tell(at("sub"), SubscriptionSettled("s"))]

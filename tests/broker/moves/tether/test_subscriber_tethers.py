@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from gravitate.broker.interface.effects import CloseSession, Deliver, Send, SubscriptionSettled
+from gravitate.broker.interface.effects import (
+    CloseSession,
+    Deliver,
+    Send,
+    SubscriptionSettled,
+    Tell,
+)
 from gravitate.broker.interface.inputs import (
     ClientDisconnected,
     ClientSubscribed,
@@ -21,19 +27,19 @@ from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
 from gravitate.broker.links.link import Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data, PrepareMove
-from gravitate.broker.messages.guests import GuestCut, GuestWants
+from gravitate.broker.messages.guests import GuestCut
+from gravitate.broker.messages.tether import TetherWants
 from gravitate.broker.moves.reassignment import State as MoveState
-from gravitate.broker.moves.tether.publisher import onward as joined
-from gravitate.broker.moves.tether.subscriber import State, SubscriberTether
-from gravitate.broker.moves.tether.subscriber_origin import ARRIVE_S_MAX
-from gravitate.broker.moves.tether.subscriber_remote import LOST_S_MAX
+from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
+from gravitate.broker.moves.tether.served import LOST_S_MAX
+from gravitate.broker.moves.tether.subscriber import SubscriberTether
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
 from tests.broker.moves.test_reassignment import PATIENCE_S
 from tests.broker.moves.test_relocation import CHAIN
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at, told, words
 
 M = TypeVar("M")
 
@@ -105,8 +111,7 @@ class Scene:
         for publisher in ("pub-a", "pub-d", "pub-e"):
             counters = [counter for id, counter in had if id == publisher]
             assert counters == list(range(1, self.published + 1)), publisher
-        told = [e for e in self.wired.effects["a"] if isinstance(e, CloseSession)]
-        assert told == []
+        assert told(self.wired.effects["a"], CloseSession) == []
 
     def local(self) -> list[str]:
         """Brokers with a subscription of their own, one entry each."""
@@ -162,7 +167,7 @@ def test_it_goes_on_from_place_to_place_and_home(scene: Scene) -> None:
 def test_a_tether_goes_with_its_client(scene: Scene) -> None:
     scene.move("abcd")
     assert set(scene.links()) == {("a", "d"), ("d", "a")}
-    scene.wired.tell("a", ClientDisconnected("sub"))
+    scene.wired.tell("a", ClientDisconnected(at("sub")))
     assert scene.local() == []
     assert list(scene.wired.brokers["d"].subscribers.tethered) == []
     scene.wired.pass_time(LINGER_S + 1)
@@ -171,11 +176,11 @@ def test_a_tether_goes_with_its_client(scene: Scene) -> None:
 
 def test_what_the_client_subscribes_to_later_is_served_where_it_is(scene: Scene) -> None:
     scene.move("abcd")
-    scene.wired.tell("a", ClientSubscribed("sub", "more", parse("x < 0"), 1))
-    settled = [e for e in scene.wired.effects["a"] if isinstance(e, SubscriptionSettled)]
-    assert settled[-1] == SubscriptionSettled("sub", "more")
+    scene.wired.tell("a", ClientSubscribed(at("sub"), "more", parse("x < 0"), 1))
+    settled = told(scene.wired.effects["a"], SubscriptionSettled)
+    assert settled[-1] == Tell(at("sub"), SubscriptionSettled("more"))
     assert scene.local() == ["d", "d"]
-    scene.wired.tell("a", ClientUnsubscribed("sub", "more"))
+    scene.wired.tell("a", ClientUnsubscribed(at("sub"), "more"))
     assert scene.local() == ["d"]
     scene.publish()
     scene.served()
@@ -194,7 +199,7 @@ def sent(scene: Scene, broker: str, kind: type[M]) -> list[M]:
 
 def settled(scene: Scene) -> list[str]:
     """The subscriptions that the client was told to have settled."""
-    return [e.name for e in scene.wired.effects["a"] if isinstance(e, SubscriptionSettled)]
+    return [one.name for one in words(scene.wired.effects["a"], SubscriptionSettled)]
 
 
 def test_what_is_subscribed_to_once_more_is_confirmed_and_not_routed_again(
@@ -233,25 +238,25 @@ def test_what_is_subscribed_to_once_more_before_it_has_settled_settles(scene: Sc
 
 def test_what_is_subscribed_to_together_is_told_at_once(scene: Scene) -> None:
     scene.move("abcd")
-    known, said = len(settled(scene)), len(sent(scene, "a", GuestWants))
+    known, said = len(settled(scene)), len(sent(scene, "a", TetherWants))
     conditions = [f"y > {i}" for i in range(4)]
-    scene.wired.tell("a", *(ClientSubscribed("sub", c, parse(c), 1) for c in conditions))
+    scene.wired.tell("a", *(ClientSubscribed(at("sub"), c, parse(c), 1) for c in conditions))
     assert settled(scene)[known:] == conditions
-    assert len(sent(scene, "a", GuestWants)) == said + 1
+    assert len(sent(scene, "a", TetherWants)) == said + 1
     scene.wired.tell(
         "a",
-        *(ClientUnsubscribed("sub", c) for c in conditions),
-        ClientDisconnected("sub"),
+        *(ClientUnsubscribed(at("sub"), c) for c in conditions),
+        ClientDisconnected(at("sub")),
     )
-    assert len(sent(scene, "a", GuestWants)) == said + 1, "there is nobody to be served"
+    assert len(sent(scene, "a", TetherWants)) == said + 1, "there is nobody to be served"
     assert scene.local() == []
 
 
 def test_quality_is_what_client_and_publisher_agree_on(scene: Scene) -> None:
     scene.move("abcd")
-    scene.wired.tell("a", ClientSubscribed("sub", "x > 0", parse("x > 0"), 0))
+    scene.wired.tell("a", ClientSubscribed(at("sub"), "x > 0", parse("x > 0"), 0))
     scene.publish()
-    scene.wired.tell("a", ClientSubscribed("sub", "x > 0", parse("x > 0"), 1))
+    scene.wired.tell("a", ClientSubscribed(at("sub"), "x > 0", parse("x > 0"), 1))
     scene.publish()
     deliveries = [e for e in scene.wired.effects["a"] if isinstance(e, Deliver)]
     assert [e.qos for e in deliveries] == [1] * 3 + [0] * 3 + [1] * 3
@@ -409,16 +414,8 @@ def test_a_link_that_breaks_while_it_is_attached_sends_it_back(scene: Scene) -> 
 def test_a_change_that_is_made_meanwhile_rolls_the_move_back(scene: Scene) -> None:
     scene.wired.cut.add(frozenset("ad"))
     scene.request("abcd")
-    scene.wired.tell("a", ClientSubscribed("sub", "more", parse("x < 0"), 1))
+    scene.wired.tell("a", ClientSubscribed(at("sub"), "more", parse("x < 0"), 1))
     assert scene.watch.outcomes == [MoveOutcome.ROLLED_BACK]
     scene.publish()
     scene.served()
     assert scene.local() == ["a", "a"]
-
-
-@pytest.mark.parametrize(
-    ("path", "onward", "way"),
-    [("a", "abc", "abc"), ("abc", "cba", "a"), ("abc", "cbd", "abd"), ("ab", "bcd", "abcd")],
-)
-def test_ways_along_a_tree_are_joined(path: str, onward: str, way: str) -> None:
-    assert joined(tuple(path), tuple(onward), onward[-1]) == tuple(way)

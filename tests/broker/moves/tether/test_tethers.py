@@ -15,6 +15,7 @@ from gravitate.broker.interface.effects import (
     CloseLink,
     CloseSession,
     HoldReading,
+    Tell,
 )
 from gravitate.broker.interface.inputs import (
     ClientAdvertised,
@@ -30,22 +31,23 @@ from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
 from gravitate.broker.links.link import Role
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.messages.frames import (
-    Publications,
-    Subscribe,
+from gravitate.broker.messages.frames import Publications, Subscribe
+from gravitate.broker.messages.tether import (
+    HandedOver,
+    Publishing,
     TetherAttach,
     TetherClosed,
     TetherDetach,
 )
 from gravitate.broker.moves.relocation import State as MoveState
-from gravitate.broker.moves.tether.publisher import State, Tether
-from gravitate.broker.moves.tether.publisher_origin import ARRIVE_S_MAX
+from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
+from gravitate.broker.moves.tether.publisher import PublisherTether
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 from tests.broker.moves.test_relocation import PATIENCE_S
-from tests.support.wired import QUIET, Wired
+from tests.support.wired import QUIET, Wired, at, told
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
 """a - b - c - d, and e beside b."""
@@ -99,7 +101,7 @@ class Scene:
     def publish(self, topic: str = "t") -> None:
         self.counter += 1
         bodies = PlainBodies((Event({"topic": topic, "x": 1}),))
-        self.wired.tell("a", ClientPublished("pub", bodies, 1))
+        self.wired.tell("a", ClientPublished(at("pub"), bodies, 1))
 
     def request(self, path: str) -> None:
         self.moves += 1
@@ -112,12 +114,12 @@ class Scene:
         """Let the timers of dialling and acknowledging pass."""
         self.wired.pass_time(1.0)
 
-    def tether(self) -> Tether:
+    def tether(self) -> PublisherTether:
         (tether,) = self.wired.brokers["a"].tethers
         return tether
 
     def place(self) -> tuple[str, State]:
-        return self.tether().broker, self.tether().state
+        return self.tether().place, self.tether().state
 
     def served(self) -> None:
         """Everybody has had everything, once and in order, and all of it was accepted."""
@@ -172,7 +174,7 @@ def test_a_stock_client_stays_connected_and_publishes_elsewhere(moved: Scene) ->
     moved.publish()
     assert moved.watch.entered == [("a", 1), ("d", 2)]
     moved.served()
-    assert not [e for e in moved.wired.effects["a"] if isinstance(e, CloseSession)]
+    assert not told(moved.wired.effects["a"], CloseSession)
 
 
 @pytest.mark.parametrize("target", "bcde")
@@ -221,19 +223,19 @@ def test_a_neighbour_is_tethered_over_the_link_there_is(scene: Scene) -> None:
 
 def test_a_client_that_follows_but_subscribes_is_tethered_and_keeps_its_subscription() -> None:
     wired = Wired(CHAIN)
-    wired.tell("a", ClientConnected("pub", 1, 65535, True, 1, follows=True))
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1, 65535, True, 1, follows=True))
     wired.subscribe("a", "pub", "y > 0")
-    wired.tell("a", ClientPublished("pub", PlainBodies((Event({"topic": "t", "y": 1}),)), 1, 1))
+    wired.tell("a", ClientPublished(at("pub"), PlainBodies((Event({"topic": "t", "y": 1}),)), 1, 1))
     move = RelocatePublisher("m", "pub", "a", "d", Rationale("closer"), tuple("abcd"))
     wired.tell("a", MoveRequested(move))
     wired.pass_time(1.0)
-    wired.tell("a", ClientPublished("pub", PlainBodies((Event({"topic": "t", "y": 1}),)), 1, 2))
-    assert [tether.broker for tether in wired.brokers["a"].tethers] == ["d"]
+    wired.tell("a", ClientPublished(at("pub"), PlainBodies((Event({"topic": "t", "y": 1}),)), 1, 2))
+    assert [tether.place for tether in wired.brokers["a"].tethers] == ["d"]
     assert wired.delivered("a", "pub") == [("pub", 1), ("pub", 2)]
 
 
 def test_a_client_that_wants_none_of_its_own_gets_none_from_afar(moved: Scene) -> None:
-    own = ClientSubscribed("pub", "own", parse("x > 0"), 1, no_local=True)
+    own = ClientSubscribed(at("pub"), "own", parse("x > 0"), 1, no_local=True)
     moved.wired.tell("a", own)
     moved.publish()
     assert moved.wired.delivered("a", "pub") == []
@@ -267,10 +269,10 @@ def test_a_client_too_much_of_which_waits_is_not_read_from() -> None:
     scene.settle()
     for _ in range(3):
         scene.publish()
-    assert scene.wired.effects["a"][-1] == Accept("pub", 1)
-    assert HoldReading("pub", True) in scene.wired.effects["a"]
+    assert scene.wired.effects["a"][-1] == Accept(at("pub"), 1)
+    assert Tell(at("pub"), HoldReading(True)) in scene.wired.effects["a"]
     scene.wired.heal("b", "c")
-    assert HoldReading("pub", False) in scene.wired.effects["a"]
+    assert Tell(at("pub"), HoldReading(False)) in scene.wired.effects["a"]
     scene.served()
 
 
@@ -301,19 +303,23 @@ def test_it_is_moved_home(moved: Scene) -> None:
 
 def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene) -> None:
     tethered = moved.wired.brokers["d"].tethered
+    remote = moved.wired.brokers["d"]._parts.remote
     (earlier,) = tethered
-    later = TetherAttach("pub", earlier.incarnation + 1, 1, {})
-    tethered.handle("a", later)
+    later = TetherAttach(9, 1, "pub", earlier.incarnation + 1, Publishing({}))
+    remote.handle("a", later)
     assert [one.id for one in tethered] == ["pub", "pub"]
     found = tethered.find("pub")
     assert found is not None
     assert found.incarnation == later.incarnation
-    tethered.handle("a", TetherDetach("pub", later.incarnation))
+    remote.handle("a", TetherDetach(9, 1))
     assert tethered.find("pub") is earlier
-    tethered.handle("a", TetherDetach("pub", earlier.incarnation))
+    remote.handle("a", TetherDetach(earlier.number, earlier.attachment))
     assert tethered.find("pub") is None
-    assert not list(tethered)
-    assert not tethered._by_number
+    assert not remote.needs("a")
+    assert tethered.expects("a"), "it waits to hear that they have ended everywhere"
+    moved.wired.tell("d")
+    moved.settle()
+    assert not tethered.expects("a")
 
 
 def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> None:
@@ -327,7 +333,7 @@ def test_moving_it_is_asked_of_the_broker_it_is_attached_to(moved: Scene) -> Non
 
 def test_a_client_that_leaves_takes_its_advertisements_from_where_it_was(moved: Scene) -> None:
     moved.publish()
-    moved.wired.tell("a", ClientDisconnected("pub"))
+    moved.wired.tell("a", ClientDisconnected(at("pub")))
     moved.wired.pass_time(LINGER_S + 1)
     assert moved.toward() == {}
     assert moved.links() == set()
@@ -342,7 +348,7 @@ def test_what_a_client_has_published_when_it_leaves_while_it_moves_goes_out(scen
     scene.wired.cut.discard(frozenset("ad"))
     scene.settle()
     scene.publish()
-    scene.wired.tell("a", ClientDisconnected("pub"))
+    scene.wired.tell("a", ClientDisconnected(at("pub")))
     assert len(scene.watch.entered) == 1
     scene.wired.heal("b", "c")
     scene.settle()
@@ -352,12 +358,12 @@ def test_what_a_client_has_published_when_it_leaves_while_it_moves_goes_out(scen
 
 
 def test_what_the_client_advertises_is_advertised_where_it_is_attached(moved: Scene) -> None:
-    moved.wired.tell("a", ClientAdvertised("pub", "more", parse("topic = 'u'")))
-    assert AdvertisementSettled("pub", "more") in moved.wired.effects["a"]
+    moved.wired.tell("a", ClientAdvertised(at("pub"), "more", parse("topic = 'u'")))
+    assert Tell(at("pub"), AdvertisementSettled("more")) in moved.wired.effects["a"]
     entries = moved.wired.brokers["d"].router.advertisements()
     assert entries["pub#1/client:more"].last_hop is None
     moved.publish("u")
-    moved.wired.tell("a", ClientUnadvertised("pub", "more"))
+    moved.wired.tell("a", ClientUnadvertised(at("pub"), "more"))
     for broker in moved.wired.brokers.values():
         assert "pub#1/client:more" not in broker.router.advertisements()
     moved.served()
@@ -375,14 +381,14 @@ def test_a_topic_the_client_has_not_advertised_is_advertised_there(moved: Scene)
 
 def test_a_client_that_comes_back_is_attached_at_home_behind_what_it_published() -> None:
     wired = Wired(CHAIN)
-    wired.tell("a", ClientConnected("pub", 1, 65535, True, 1))
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1, 65535, True, 1))
     for broker in "ade":
         wired.connect(broker, f"sub-{broker}")
         wired.subscribe(broker, f"sub-{broker}", "x > 0")
 
     def publish(counter: int) -> None:
         bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
-        wired.tell("a", ClientPublished("pub", bodies, 1, counter))
+        wired.tell("a", ClientPublished(at("pub"), bodies, 1, counter))
 
     publish(1)
     move = RelocatePublisher("m", "pub", "a", "d", Rationale("closer"), tuple("abcd"))
@@ -390,26 +396,26 @@ def test_a_client_that_comes_back_is_attached_at_home_behind_what_it_published()
     wired.pass_time(1.0)
     wired.lose("a", "d")
     publish(2)
-    wired.tell("a", ClientConnected("pub", 1, 65535, True, 2))
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1, 65535, True, 2))
     publish(2)
     publish(3)
     wired.heal("a", "d")
     (tether,) = wired.brokers["a"].tethers
-    assert (tether.broker, tether.state) == ("a", State.ATTACHED)
+    assert (tether.place, tether.state) == ("a", State.ATTACHED)
     for broker in "ade":
         assert wired.delivered(broker, f"sub-{broker}") == [("pub", n) for n in (1, 2, 3)]
 
 
 def test_a_client_that_connects_elsewhere_by_itself_ends_its_former_session() -> None:
     wired = Wired(CHAIN)
-    wired.tell("a", ClientConnected("pub", 1, 65535, True, 1))
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1, 65535, True, 1))
     bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
-    wired.tell("a", ClientPublished("pub", bodies, 1, 1))
+    wired.tell("a", ClientPublished(at("pub"), bodies, 1, 1))
     move = RelocatePublisher("m", "pub", "a", "d", Rationale("closer"), tuple("abcd"))
     wired.tell("a", MoveRequested(move))
     wired.pass_time(1.0)
-    wired.tell("e", ClientConnected("pub", 1, 65535, True, 2))
-    assert CloseSession("pub", TAKEN_OVER) in wired.effects["a"]
+    wired.tell("e", ClientConnected(at("pub"), "pub", 1, 65535, True, 2))
+    assert Tell(at("pub"), CloseSession(TAKEN_OVER)) in wired.effects["a"]
     assert not len(wired.brokers["a"].tethers)
     assert list(wired.brokers["d"].tethered) == []
 
@@ -487,7 +493,9 @@ def test_what_the_target_took_without_a_word_is_published_again_and_recognised(
     moved: Scene,
 ) -> None:
     # d has the publication, a has no acknowledgement when the line is cut.
-    moved.wired.tell("a", ClientPublished("pub", PlainBodies((Event({"topic": "t", "x": 1}),)), 1))
+    moved.wired.tell(
+        "a", ClientPublished(at("pub"), PlainBodies((Event({"topic": "t", "x": 1}),)), 1)
+    )
     moved.counter += 1
     assert len(moved.tether().sent) == 1
     moved.wired.lose("a", "d")
@@ -545,8 +553,8 @@ def test_a_late_word_from_where_it_was_says_nothing_of_where_it_is(moved: Scene)
     moved.wired.lose("a", "b")
     moved.wired.pass_time(DOWN_S_MAX + 1)
     assert moved.place() == ("a", State.ATTACHING)
-    assert isinstance(first, Batch)
-    moved.wired.brokers["a"].tethers.taken("d", Publications([first]))
+    assert isinstance(first, HandedOver)
+    moved.wired.brokers["a"].tethers.taken("d", first)
     assert len(moved.tether().kept) == 1
     moved.wired.heal("a", "b")
     moved.served()
@@ -579,7 +587,7 @@ def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: 
     moved.settle()
     assert wired.brokers["d"].stopped
     moved.publish()
-    assert moved.place() == ("d", State.WITHDRAWN)
+    assert moved.place() == ("d", State.UNHEARD)
     wired.heal("b", "c")
     assert moved.place() == ("a", State.ATTACHED)
     wired.pass_time(wired.options.hold_s_max)
@@ -590,18 +598,18 @@ def test_a_target_that_stops_before_its_word_has_spread_is_not_overtaken(moved: 
 
 def test_those_that_wait_for_a_broker_that_stops_are_kept_apart(moved: Scene) -> None:
     tethers, tether = moved.wired.brokers["a"].tethers, moved.tether()
-    about = (tether.publisher, tether.incarnation, tether.attachment)
-    tethers.handle("d", TetherClosed(*about, STOPPING, ""))
+    about = (tether.number, tether.attachment)
+    moved.wired.brokers["a"]._parts.tethers.handle("d", TetherClosed(*about, STOPPING))
     assert tether.state is State.WITHDRAWN
-    assert list(tethers._withdrawn.values()) == [tether]
+    assert list(tethers._homeward.values()) == [tether]
     moved.publish()
     assert tether.state is State.WITHDRAWN
     # What it advertised there ends everywhere.
-    moved.wired.brokers["d"].tethered.handle("a", TetherDetach("pub", tether.incarnation))
+    moved.wired.brokers["d"]._parts.remote.handle("a", TetherDetach(*about))
     moved.wired.tell("d")
     moved.settle()
     assert moved.place() == ("a", State.ATTACHED)
-    assert tethers._withdrawn == {}
+    assert tethers._homeward == {}
     moved.served()
 
 

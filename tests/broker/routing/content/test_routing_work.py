@@ -21,7 +21,7 @@ from gravitate.model.events import Event, PlainBodies
 from gravitate.model.fixed import Path
 from gravitate.model.topics import topic_filter
 from gravitate.simulate.checkers.leaks import held
-from tests.support.wired import Wired
+from tests.support.wired import Wired, at
 
 Compared = Callable[[], int]
 
@@ -54,24 +54,24 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Compared:
 def scene(size: int) -> Wired:
     """A publisher of `size` topics at `a`, and as many filters, one a topic, at `b`."""
     wired = Wired([("a", "b")])
-    wired.tell("b", ClientConnected("sub", 1), *(subscribed(n) for n in range(size)))
-    wired.tell("a", ClientConnected("pub", 1), *(advertised(n) for n in range(size)))
+    wired.tell("b", ClientConnected(at("sub"), "sub", 1), *(subscribed(n) for n in range(size)))
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1), *(advertised(n) for n in range(size)))
     assert len(wired.table("a")) == size
     return wired
 
 
 def subscribed(number: int) -> ClientSubscribed:
-    return ClientSubscribed("sub", f"s{number}", topic_filter(f"t/{number}"), 1)
+    return ClientSubscribed(at("sub"), f"s{number}", topic_filter(f"t/{number}"), 1)
 
 
 def advertised(number: int) -> ClientAdvertised:
-    return ClientAdvertised("pub", f"a{number}", topic_filter(f"t/{number}"))
+    return ClientAdvertised(at("pub"), f"a{number}", topic_filter(f"t/{number}"))
 
 
 def test_the_end_of_an_advertisement_looks_at_the_filters_it_concerns(compared: Compared) -> None:
     wired = scene(200)
     compared()
-    wired.tell("a", ClientDisconnected("pub"))
+    wired.tell("a", ClientDisconnected(at("pub")))
     wired.pass_time(1.0)
     assert wired.table("a") == {}
     assert compared() <= 10 * 200
@@ -82,7 +82,7 @@ def test_so_do_subscribing_advertising_and_unsubscribing(compared: Compared) -> 
     compared()
     wired.tell("b", subscribed(1000), subscribed(1001))
     wired.tell("a", advertised(1000), advertised(1001))
-    wired.tell("b", ClientUnsubscribed("sub", "s1000"), ClientUnsubscribed("sub", "s7"))
+    wired.tell("b", ClientUnsubscribed(at("sub"), "s1000"), ClientUnsubscribed(at("sub"), "s7"))
     assert len(wired.table("a")) == 200
     assert compared() <= 40
 
@@ -90,9 +90,9 @@ def test_so_do_subscribing_advertising_and_unsubscribing(compared: Compared) -> 
 def test_a_wide_filter_that_comes_and_goes_costs_what_it_covers(compared: Compared) -> None:
     wired = scene(50)
     compared()
-    wired.tell("b", ClientSubscribed("sub", "all", topic_filter("t/#"), 1))
+    wired.tell("b", ClientSubscribed(at("sub"), "all", topic_filter("t/#"), 1))
     assert len(wired.table("a")) == 1
-    wired.tell("b", ClientUnsubscribed("sub", "all"))
+    wired.tell("b", ClientUnsubscribed(at("sub"), "all"))
     assert len(wired.table("a")) == 50
     assert compared() <= 20 * 50
 
@@ -103,9 +103,9 @@ def test_of_subscriptions_that_come_and_go_nothing_stays(neighbours: dict[str, b
     broker = Broker("b", 1, neighbours)
     broker.start(0.0)
     for round in range(20):
-        broker.handle([ClientConnected("sub", round + 1)], 0.0)
+        broker.handle([ClientConnected(at("sub"), "sub", round + 1)], 0.0)
         broker.handle([subscribed(n) for n in range(5)], 0.0)
-        broker.handle([ClientDisconnected("sub")], 0.0)
+        broker.handle([ClientDisconnected(at("sub"))], 0.0)
     assert not broker.router.entries()
     assert sum("Request" in found or "settling" in found for found in held(broker)) == 0
 
@@ -114,7 +114,7 @@ def test_publishing_on_topics_among_many_advertised_looks_at_few(compared: Compa
     wired = scene(200)
     compared()
     topics = [Event({"topic": f"t/{number}"}) for number in range(200)]
-    wired.tell("a", ClientPublished("pub", PlainBodies(topics), 1))
+    wired.tell("a", ClientPublished(at("pub"), PlainBodies(topics), 1))
     assert len(wired.delivered("b", "sub")) == 200
     assert compared() <= 5 * 200
 
@@ -142,8 +142,12 @@ def visited(monkeypatch: pytest.MonkeyPatch) -> Compared:
 
 def test_a_publisher_that_leaves_looks_little_for_who_wants_everything(visited: Compared) -> None:
     wired = Wired([("a", "b")])
-    wired.tell("b", ClientConnected("sub", 1), ClientSubscribed("sub", "s", topic_filter("#"), 1))
-    wired.tell("a", ClientConnected("pub", 1), *(advertised(n) for n in range(500)))
+    wired.tell(
+        "b",
+        ClientConnected(at("sub"), "sub", 1),
+        ClientSubscribed(at("sub"), "s", topic_filter("#"), 1),
+    )
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1), *(advertised(n) for n in range(500)))
     visited()
     wired.disconnect("a", "pub")
     wired.pass_time(1.0)

@@ -6,34 +6,40 @@ subscribed at home. So a broker *entrusts* its neighbours with what such a subsc
 when it comes back without memory they remind it, ahead of the events they have queued for it: it
 goes on keeping what comes, and has it when it is asked.
 
-Owns what neighbours have entrusted this broker with. Does not know what becomes of a reminder.
+`Deposits` owns what neighbours have entrusted this broker with, `Reminders` what becomes of those
+that it is reminded of.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
+from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import Control
 from gravitate.broker.messages.guests import Entrusted, Reminder
 from gravitate.broker.messages.parcels import weight_bytes
+from gravitate.broker.moves.salvage import wanted_by_each
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.remote import Remote
+from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.sessions.states import Owed
+from gravitate.broker.sessions.subscriptions import Subscriptions
 
 
 class Deposits:
-    """`entrusted` are those that this broker serves for others, told to its neighbours."""
-
     def __init__(
         self,
         bytes_max: int,
         links: LinkTable,
         send: Callable[[str, Control], None],
-        entrusted: Callable[[], Iterable[Entrusted]],
+        tethered: TetheredSubscribers,
     ) -> None:
         self._bytes_max = bytes_max
         self._links = links
         self._send = send
-        self._entrusted = entrusted
+        self._tethered = tethered
         self._by_neighbour: dict[str, dict[tuple[str, int], Entrusted]] = {}
         self._bytes: Counter[str] = Counter()
         """What these weigh, by neighbour."""
@@ -70,10 +76,64 @@ class Deposits:
                 self._send(peer, Reminder(*whose, one.subscriptions, one.version))
         else:
             self.forget(peer)
-        for entrusted in self._entrusted():
-            self._send(peer, entrusted)
+        for subscriber in self._tethered.visitors():
+            self._send(peer, self._tethered.served(subscriber))
 
     def forget(self, peer: str) -> None:
         """A neighbour is given up."""
         self._by_neighbour.pop(peer, None)
         self._bytes.pop(peer, None)
+
+
+class Reminders:
+    """Subscribers that this broker has served before it lost its memory: it keeps what comes for
+    them until somebody asks for it."""
+
+    def __init__(
+        self,
+        here: str,
+        dispatch: Dispatch,
+        subscriptions: Subscriptions,
+        remote: Remote,
+        tethered: TetheredSubscribers,
+        tell: Callable[[Entrusted], None],
+    ) -> None:
+        self._here = here
+        self._dispatch = dispatch
+        self._subscriptions = subscriptions
+        self._remote = remote
+        self._tethered = tethered
+        self._tell = tell
+        self._reminded: list[tuple[TetheredSubscriber, Reminder]] = []
+        """Those of this step."""
+
+    def remind(self, reminder: Reminder) -> None:
+        key = (reminder.origin, reminder.number)
+        if reminder.origin == self._here or self._remote.get(key) is not None:
+            about = (reminder.number, reminder.attachment, reminder.origin)
+            known = self._tethered.get(key)
+            self._tell(Entrusted(*about) if known is None else self._tethered.served(known))
+            return
+        whose = (reminder.subscriber, reminder.incarnation)
+        subscriber = self._tethered.make(key, *whose, Owed.REMINDED)
+        subscriber.attachment = reminder.attachment
+        subscriber.version = subscriber.wants = reminder.version
+        subscriber.series = f"r{subscriber.serial}."
+        self._remote.add(subscriber)
+        self._tethered.set_lease(subscriber)
+        for wanted in reminder.subscriptions:
+            self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
+        self._reminded.append((subscriber, reminder))
+        self._tethered.tell_served(subscriber)
+
+    def look_back(self) -> None:
+        """What came before this broker was reminded, for all that it was reminded of lately."""
+        if self._reminded:
+            reminded, self._reminded = self._reminded, []
+            wanted = [(one.id, reminder.subscriptions) for one, reminder in reminded]
+            missed = wanted_by_each(self._dispatch.recent or (), wanted)
+            for (subscriber, reminder), backlog in zip(reminded, missed, strict=True):
+                if self._remote.has(subscriber):
+                    subscriber.cut((), backlog, reminder.version)
+                    if subscriber.keeps_too_much():
+                        self._dispatch.overloaded[subscriber] = None

@@ -1,69 +1,81 @@
-"""One tether at its origin: where its publisher is, and what is on the way to it.
+"""Tethers of publishers: a client stays connected here and is attached as a publisher elsewhere.
 
-What the client does becomes commands, which are handed over in order and once. A command is *kept*
-until it is handed over, then *sent* until the other broker has taken it. Owns these two queues and
-what is advertised as of the last command that was taken; who is told what, and when, is the
-business of `publisher_origin`.
+Its publications are numbered and accepted here, and handed over unmatched to the broker it is
+attached to, over a direct link; so are its advertisements. What the client does becomes *commands*,
+which are handed over in order and once. A command is kept until it is handed over, then sent until
+the other broker has passed on what it brought: it is taken then.
+
+The origin takes the publisher home as a client would go: the advertisement goes round the tree with
+a greater attachment, and is settled behind the last publication made where it was. A broker that
+stops in order ends the advertisements itself, so the origin waits to see them end (WITHDRAWN)
+instead of asking a broker that does not listen any more. Those that have not settled by then may
+still be on their way here, ahead of what was published under them: the origin waits to hear of them
+first (UNHEARD).
+
+Invariants: what was handed over is kept until the other broker has acknowledged it, and is handed
+over again, in order, wherever the publisher is attached next; subscribers recognise by its numbers
+what they have had. A tether outlives its client's session until everything has been taken, and is
+ahead of what the client may publish when it comes back.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.interface.effects import (
+    ENDED,
+    STOPPING,
+    TAKEN_OVER,
+    UNHEARD,
+    AdvertisementSettled,
+    Attached,
+)
+from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
-from gravitate.broker.messages.frames import TetherAdvertise, TetherDetach, TetherUnadvertise
+from gravitate.broker.messages.frames import Message
+from gravitate.broker.messages.parcels import divided
+from gravitate.broker.messages.tether import (
+    HandedOver,
+    Publishing,
+    TetherAdvertise,
+    TetherDetach,
+    TetherHold,
+    TetherSettled,
+    TetherWithdraw,
+)
+from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
+from gravitate.broker.moves.tether.origin import State, Tether, Tethers
+from gravitate.broker.routing.router import Router
 from gravitate.broker.sessions.inbound import Inbound
-from gravitate.errors import PeerError
+from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.states import Publishing as InboundState
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
-Command = Batch | TetherAdvertise | TetherUnadvertise | TetherDetach
+Command = HandedOver | TetherAdvertise | TetherWithdraw | TetherDetach
 """What is handed over in order, once."""
 
 
-class State(enum.Enum):
-    ATTACHED = "attached"
-    PAUSED = "paused"
-    ATTACHING = "attaching"
-    WITHDRAWN = "withdrawn"
-
-
-class Tether:
-    """The origin's end: one client of this broker as a publisher."""
+class PublisherTether(Tether):
+    """One client of this broker as a publisher: what is on the way to where it is attached."""
 
     __slots__ = (
-        "advertised", "attachment", "broker", "destination", "former", "heard", "held",
-        "incarnation", "kept", "next_path", "number", "path", "publisher", "sent", "session",
-        "state", "unheard", "unsent",
+        "_sequence", "advertised", "heard", "held", "kept", "sent", "session", "unsent",
     )  # fmt: skip
 
-    def __init__(self, session: Inbound, broker: str, number: int) -> None:
-        self.publisher = session.id
-        self.incarnation = session.incarnation
-        self.attachment = session.attachment
-        self.number = number
+    def __init__(self, kind: PublisherTethers, number: int, session: Inbound, here: str) -> None:
+        super().__init__(kind, number, *session.life, session.attachment, here)
         self.session: Inbound | None = session
         """None: the client is gone, and the tether ends when all has been taken."""
-        self.state = State.ATTACHED
-        self.broker = broker
-        """Where the publisher is attached, or is being attached."""
-        self.former = ""
-        """Where it goes back to when that does not succeed."""
-        self.destination = ""
-        """Where it has been told to go."""
-        self.path: tuple[str, ...] = (broker,)
-        """Along the tree, from this broker to where it was last attached."""
-        self.next_path: tuple[str, ...] = (broker,)
-        """The same for where it is being attached."""
         self.advertised: dict[str, Filter] = dict(session.advertisements)
         """By key, as of the last command that was taken."""
         self.heard: set[str] = set()
         """Keys whose latest advertisement has come here over the tree."""
-        self.unheard = False
-        """WITHDRAWN, and waits to hear what is to end."""
         self.sent: deque[Command] = deque()
         """Handed over and not taken."""
         self.kept: deque[Command] = deque()
@@ -71,16 +83,15 @@ class Tether:
         self.unsent = Measure()
         """Of what is kept."""
         self.held = False
-        """The other broker has too much of it waiting."""
+        """The other broker has said that too much of it waits there."""
+        self._sequence = 0
 
     @property
-    def key(self) -> tuple[str, int]:
-        """One life of a publisher."""
-        return self.publisher, self.incarnation
+    def life(self) -> Life:
+        return self.client, self.incarnation
 
-    def places(self) -> set[str]:
-        """Brokers that it is at, goes to, or may go back to."""
-        return {self.broker, self.former, self.destination}
+    def may_move(self) -> bool:
+        return not self.is_finishing()
 
     def is_finishing(self) -> bool:
         """Whether the end of the publisher has been handed over."""
@@ -88,26 +99,38 @@ class Tether:
 
     def keep(self, command: Command) -> None:
         self.kept.append(command)
-        if isinstance(command, Batch):
-            self.unsent.add(command.bodies)
+        for batch in _batches(command):
+            self.unsent.add(batch.bodies)
 
     def next_kept(self) -> Command:
         """Take out the first command that is kept."""
         command = self.kept.popleft()
-        if isinstance(command, Batch):
-            self.unsent.take(command.bodies)
+        for batch in _batches(command):
+            self.unsent.take(batch.bodies)
         return command
+
+    def numbered(self, command: Command) -> Command:
+        """A command as it is handed over now."""
+        self._sequence += 1
+        numbers = {"attachment": self.attachment, "sequence": self._sequence}
+        return msgspec.structs.replace(command, **numbers)
+
+    def is_next_taken(self, command: Command) -> bool:
+        """Whether a command is the first of those that are sent."""
+        if not self.sent:
+            return False
+        first = self.sent[0]
+        return (first.attachment, first.sequence) == (command.attachment, command.sequence)
 
     def note_taken(self, command: Command) -> None:
         _apply(self.advertised, command)
 
     def take_back(self) -> None:
-        """What was handed over and not taken will be handed over again; as copies, for the first
-        may still be acknowledged by a broker that had no use for it any more."""
-        self.kept.extendleft(msgspec.structs.replace(c) for c in reversed(self.sent))
-        for command in self.sent:
-            if isinstance(command, Batch):
-                self.unsent.add(command.bodies)
+        """What was handed over and not taken will be handed over again."""
+        for command in reversed(self.sent):
+            self.kept.appendleft(command)
+            for batch in _batches(command):
+                self.unsent.add(batch.bodies)
         self.sent.clear()
 
     def come_back(self, session: Inbound) -> None:
@@ -122,40 +145,251 @@ class Tether:
         advertised = dict(self.advertised)
         for command in (*self.sent, *self.kept):
             _apply(advertised, command)
-        self.kept.extend(TetherUnadvertise(*self.key, key) for key in advertised)
+        self.kept.extend(TetherWithdraw(self.number, 0, 0, key) for key in advertised)
 
     def has_heard(self) -> bool:
         """Whether all that it advertised elsewhere has been heard of here, if need be."""
-        return not self.unheard or self.heard.issuperset(self.advertised)
+        return self.state is not State.UNHEARD or self.heard.issuperset(self.advertised)
 
     def advertise_anew(self) -> None:
         """What was advertised has ended everywhere, and is to be advertised again first of all."""
-        again = [TetherAdvertise(*self.key, key, what) for key, what in self.advertised.items()]
+        advertised, self.advertised = self.advertised, {}
+        again = [TetherAdvertise(self.number, 0, 0, key, what) for key, what in advertised.items()]
         self.kept.extendleft(reversed(again))
-        self.advertised.clear()
+
+
+def _batches(command: Command) -> tuple[Batch, ...]:
+    return command.batches if isinstance(command, HandedOver) else ()
 
 
 def _apply(advertised: dict[str, Filter], command: Command) -> None:
     """What is advertised after a command has been taken."""
     if isinstance(command, TetherAdvertise):
         advertised[command.key] = command.filter
-    elif isinstance(command, TetherUnadvertise):
+    elif isinstance(command, TetherWithdraw):
         advertised.pop(command.key, None)
 
 
-def onward(path: tuple[str, ...], move: tuple[str, ...], target: str) -> tuple[str, ...]:
-    """The way along the tree from the first broker of `path` to `target`, where a move has led that
-    begins where `path` ends.
+class PublisherTethers:
+    """The publishers of this broker's clients that may be attached elsewhere."""
 
-    >>> onward(("a", "b", "c"), ("c", "b", "d"), "d")
-    ('a', 'b', 'd')
-    """
-    if not move or (move[0], move[-1]) != (path[-1], target):
-        raise PeerError("wrong-path", f"from {path[-1]} along {move}")
-    way = list(path)
-    for broker in move[1:]:
-        if len(way) > 1 and way[-2] == broker:
-            way.pop()
+    def __init__(
+        self,
+        context: Context,
+        router: Router,
+        dispatch: Dispatch,
+        publishers: Publishers,
+        tethered: TetheredPublishers,
+        tethers: Tethers,
+    ) -> None:
+        self._context = context
+        self._router = router
+        self._dispatch = dispatch
+        self._publishers = publishers
+        self._tethered = tethered
+        self._tethers = tethers
+        self._by_life: dict[Life, PublisherTether] = {}
+        self._homeward: dict[int, PublisherTether] = {}
+        """By number, those that wait for advertisements to end."""
+
+    def __iter__(self) -> Iterator[PublisherTether]:
+        return iter(self._by_life.values())
+
+    def __len__(self) -> int:
+        return len(self._by_life)
+
+    # What the client does ------------------------------------------------------------------
+
+    def make(self, session: Inbound) -> Tethered:
+        """Let a client that publishes here be moved; it stays attached here for now."""
+        number = next(self._tethers.numbers)
+        tether = PublisherTether(self, number, session, self._context.broker_id)
+        self._by_life[tether.life] = tether
+        self._tethers.add(tether)
+        publisher = self._tethered.adopt(session, number)
+        session.at = self
+        return publisher
+
+    def adopt(self, session: Inbound) -> bool:
+        """Whether a client that comes back finds its tether; its new session goes on with it."""
+        tether = self._by_life.get(session.life)
+        if tether is None:
+            return False
+        finishing = tether.is_finishing()
+        tether.come_back(session)
+        session.at = self
+        if finishing:
+            self.go_home(tether)
+        session.say(Attached())
+        return True
+
+    def advertise(self, session: Inbound, key: str, filter: Filter) -> None:
+        tether = self._by_life[session.life]
+        if session.advertisements.get(key) not in (None, filter):
+            session.advertisement_ended()
+        session.advertisements.put(key, filter)
+        tether.heard.discard(key)
+        self._pass(tether, TetherAdvertise(tether.number, 0, 0, key, filter))
+
+    def withdraw(self, session: Inbound, key: str) -> None:
+        if session.advertisements.take(key) is not None:
+            session.advertisement_ended()
+            tether = self._by_life[session.life]
+            self._pass(tether, TetherWithdraw(tether.number, 0, 0, key))
+
+    def publish(self, session: Inbound, batch: Batch) -> None:
+        tether = self._by_life[session.life]
+        widened, ended = session.widened(batch)
+        for key, filter in widened.items():
+            self.advertise(session, key, filter)
+        for key in ended:
+            self.withdraw(session, key)
+        for part in divided((batch,), self._context.options.frame_events_max):
+            self._pass(tether, HandedOver(tether.number, 0, 0, (part,)))
+
+    def place(self, session: Inbound) -> str:
+        return self._by_life[session.life].place
+
+    def must_wait(self, session: Inbound) -> bool:
+        tether, options = self._by_life[session.life], self._context.options
+        return (
+            tether.held
+            or tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
+            or self._publishers.must_wait(session)
+        )
+
+    def close(self, session: Inbound) -> None:
+        """The client is gone: the publisher ends behind what it has published."""
+        tether = self._by_life[session.life]
+        tether.session = None
+        session.at = self._publishers
+        session.enter(InboundState.GONE)
+        self._pass(tether, TetherDetach(tether.number, 0))
+
+    # Handing over --------------------------------------------------------------------------
+
+    def _pass(self, tether: PublisherTether, command: Command) -> None:
+        if tether.state is State.ATTACHED:
+            self._hand_over(tether, command)
+            return
+        tether.keep(command)
+        if isinstance(command, HandedOver):
+            self._update_reading(tether)
+
+    def _hand_over(self, tether: PublisherTether, command: Command) -> None:
+        command = tether.numbered(command)
+        here, place = self._context.broker_id, tether.place
+        if place == here:
+            self._tethers.say(here, command)
+            self._note_taken(tether, command)
+            return
+        tether.sent.append(command)
+        self._dispatch.send_control(place, command)
+        for batch in _batches(command):
+            for observer in self._context.observers:
+                observer.on_handed_over(here, place, batch, self._context.now)
+
+    def taken(self, peer: str, message: Message) -> None:
+        """The other end of a link has taken a message of this one's."""
+        if not isinstance(message, HandedOver | TetherAdvertise | TetherWithdraw):
+            return
+        tether = self._tethers.get(message.number)
+        if (
+            isinstance(tether, PublisherTether)
+            and tether.place == peer
+            and tether.is_next_taken(message)
+        ):
+            self._note_taken(tether, tether.sent.popleft())
+
+    def _note_taken(self, tether: PublisherTether, command: Command) -> None:
+        tether.note_taken(command)
+        if type(command) is TetherDetach:
+            self._end(tether)
+
+    def go_on(self, tether: PublisherTether) -> None:
+        while tether.kept and tether.state is State.ATTACHED:
+            self._hand_over(tether, tether.next_kept())
+        self._update_reading(tether)
+
+    def _update_reading(self, tether: PublisherTether) -> None:
+        if tether.session is not None:
+            self._publishers.update_reading(tether.session)
+
+    def _end(self, tether: PublisherTether) -> None:
+        del self._by_life[tether.life]
+        self._homeward.pop(tether.number, None)
+        self._tethers.end(tether)
+
+    # Being attached elsewhere --------------------------------------------------------------
+
+    def role(self, tether: PublisherTether, was: tuple[str, ...], lost: str | None) -> Publishing:
+        return Publishing(dict(tether.advertised), was, lost)
+
+    def on_attaching(self, tether: PublisherTether, move: str | None) -> None:
+        while move is not None and tether.sent:
+            # Where it was had been told of the pause, so it has taken all that was ahead of it.
+            tether.note_taken(tether.sent.popleft())
+        tether.take_back()
+        tether.held = False
+        self._homeward.pop(tether.number, None)
+        if tether.session is not None:
+            tether.session.attachment = tether.attachment
+        self._update_reading(tether)
+
+    def on_attached(self, tether: PublisherTether) -> None:
+        pass
+
+    def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
+        self._tethers.attach(tether, self._context.broker_id, lost=lost)
+
+    def on_said(self, tether: PublisherTether, message: TetherSettled | TetherHold) -> None:
+        if isinstance(message, TetherHold):
+            tether.held = message.hold
+            self._update_reading(tether)
+        elif tether.session is not None:
+            tether.session.say(AdvertisementSettled(message.name))
+
+    def on_closed(self, tether: PublisherTether, reason: str) -> None:
+        if reason in (STOPPING, UNHEARD):
+            self._withdraw(tether, reason)
+        elif reason == ENDED and tether.is_finishing():
+            while tether.sent:
+                self._note_taken(tether, tether.sent.popleft())
+        elif reason == TAKEN_OVER:
+            session, tether.session = tether.session, None
+            self._end(tether)
+            if session is not None:
+                session.at = self._publishers
+                session.advertisements.clear()
+                self._tethers.close_session(session.id, TAKEN_OVER)
+
+    # Where it was ends what it advertised --------------------------------------------------
+
+    def _withdraw(self, tether: PublisherTether, reason: str) -> None:
+        if reason == UNHEARD:
+            tether.enter(State.UNHEARD)
+            self._tethers.wait(tether)
         else:
-            way.append(broker)
-    return tuple(way)
+            tether.enter(State.WITHDRAWN)
+        self._homeward[tether.number] = tether
+        tether.take_back()
+        self._update_reading(tether)
+        self._check_withdrawn(tether)
+
+    def heard(self, life: Life, key: str) -> None:
+        """An advertisement has come over the tree."""
+        tether = self._by_life.get(life)
+        if tether is not None:
+            tether.heard.add(key)
+
+    def advertisements_ended(self) -> None:
+        """Some advertisements have ended; they may be what a tether waits for."""
+        for tether in list(self._homeward.values()):
+            self._check_withdrawn(tether)
+
+    def _check_withdrawn(self, tether: PublisherTether) -> None:
+        known = self._router.known_of(tether.life)
+        if tether.has_heard() and all(one.is_here for one in known.values()):
+            # All that it published there is ahead: what it advertised is advertised anew.
+            tether.advertise_anew()
+            self.go_home(tether, tether.place)

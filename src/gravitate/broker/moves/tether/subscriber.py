@@ -1,65 +1,94 @@
-"""One subscriber's tether at its origin: where it is served, and what it wants.
+"""Tethers of subscribers: a client stays connected here and is served as a subscriber elsewhere.
 
-Plain state; what is told to whom, and when, is the business of `subscriber_origin`.
+The broker that serves it subscribes and matches for it, and hands over what is for it on a direct
+link (`served`); it is delivered here without matching, and whatever has been delivered
+before is recognised, per publisher, by the client's own session.
+
+RECALLING takes the subscriber home without anybody's leave: it subscribes here as a guest, and when
+that has settled asks the broker that served it, along the tree, for what it had and what is left to
+deliver; only then does the client go on. It asks again until it has an answer: of that broker, or
+of its neighbour if it cannot be reached (`staging`).
+
+What the client wants is counted, and what is handed over tells as of when it was matched: what it
+has unsubscribed from since then is left out.
+
+Invariants: the client is served by one place at a time, and what that place has handed over comes
+before what the next one does; what the client subscribes to is known here, so that whoever serves
+it next is told all of it.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
-from gravitate.broker.messages.guests import Wanted
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.interface.effects import OVERLOADED, SubscriptionSettled
+from gravitate.broker.interface.timers import RecallAgain
+from gravitate.broker.links.seek import Found
+from gravitate.broker.messages.guests import TakeGuest, Wanted
+from gravitate.broker.messages.tether import (
+    Deliveries,
+    Serving,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherSettled,
+    TetherWants,
+)
+from gravitate.broker.moves.guest import Guest
+from gravitate.broker.moves.salvage import wanted_of
+from gravitate.broker.moves.staging import RECALL
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.origin import State, Tether, Tethers
+from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.sessions.backlog import Backlog
 from gravitate.broker.sessions.local import LocalOutbound
+from gravitate.broker.sessions.subscriptions import Subscriptions
+
+RECALL_AGAIN_S: Final = 1.0
+RECALL_AGAIN_S_MAX: Final = 32.0
+"""After how long a place is asked again for what it has, doubling between the bounds. It is asked
+anew besides whenever more can be reached."""
 
 
-class State(enum.Enum):
-    ATTACHED = "attached"
-    PAUSED = "paused"
-    ATTACHING = "attaching"
-    RECALLING = "recalling"
-
-
-class SubscriberTether:
-    """One client of this broker as a subscriber."""
+class SubscriberTether(Tether):
+    """One client of this broker as a subscriber: where it is served, and what it wants."""
 
     __slots__ = (
-        "asked", "attachment", "destination", "far_stream", "former", "former_path", "made",
-        "move", "next_path", "number", "path", "place", "recall", "served", "session",
-        "settled_but_for_missing", "state", "stream",
-        "unsettled", "version", "wanted",
+        "asked", "far_stream", "former_source", "made", "move", "recall", "recalled_from",
+        "served", "session",
+        "settled_but_for_missing", "stream", "unsettled", "version", "wanted",
     )  # fmt: skip
 
     def __init__(
-        self, session: LocalOutbound, here: str, number: int, wanted: Sequence[Wanted]
+        self,
+        kind: SubscriberTethers,
+        number: int,
+        session: LocalOutbound,
+        here: str,
+        wanted: Sequence[Wanted],
     ) -> None:
+        super().__init__(kind, number, session.id, session.incarnation, 0, here)
         self.session = session
-        self.number = number
-        self.state = State.ATTACHED
-        self.attachment = 0
-        self.place = here
-        """The broker that serves it, or is about to."""
         self.stream = (here, 0)
         """The place, and its attachment there, that what is for the client is taken from: the last
         one that it was attached to, also while it is recalled from there."""
         self.far_stream: tuple[str, int] | None = None
         """The same of a place that could not be asked when it was recalled from there: if that is
         there after all, what it has had from behind it is still to come."""
-        self.former = ""
-        """Where it goes back to when that does not succeed."""
-        self.destination = ""
-        """Where it has been told to go."""
-        self.path: tuple[str, ...] = (here,)
-        """Along the tree, from this broker to the one that has last served it."""
-        self.next_path: tuple[str, ...] = (here,)
-        """The same for the one that is about to."""
-        self.former_path: tuple[str, ...] = ()
-        """The same for the one before, until the last one has served it for certain."""
-        self.move = ""
-        """The one that it is attached for; empty: it goes back."""
-        self.recall = ""
+        self.former_source: str | None = None
+        """The place before its source, until that has served it for certain."""
+        self.move: str | None = None
+        """The one that it is attached for; None: it goes back."""
+        self.recall: str | None = None
         """The move by which it comes home, until nothing of it is missing."""
+        self.recalled_from = here
+        """The place that is asked then for what it has."""
         self.asked = 0
-        """How often the place that served it was asked for what it has."""
+        """How often it was."""
         self.wanted = {one.name: one for one in wanted}
         self.version = 0
         """How often that has changed."""
@@ -72,10 +101,273 @@ class SubscriberTether:
         self.settled_but_for_missing: set[str] = set()
         """Those of them that have, but for what is missing of a place that could not be asked."""
 
+    def want(self, wanted: Wanted) -> None:
+        name = wanted.name
+        self.version += 1
+        if self.wanted.get(name, wanted).filter != wanted.filter:
+            self.made[name] = self.version
+        self.made.setdefault(name, self.version)
+        self.wanted[name] = wanted
+        self.unsettled.add(name)
+        self.settled_but_for_missing.discard(name)
+
+    def want_no_more(self, name: str) -> bool:
+        """Whether the client wanted it."""
+        if self.wanted.pop(name, None) is None:
+            return False
+        self.version += 1
+        del self.made[name]
+        self.unsettled.discard(name)
+        self.settled_but_for_missing.discard(name)
+        return True
+
     def wanted_since(self, version: int) -> list[Wanted]:
         """What the client wants, and has wanted as of a version."""
         return [one for name, one in self.wanted.items() if self.made[name] <= version]
 
-    def places(self) -> set[str]:
-        """Brokers that it is served by, goes to, or may go back to."""
-        return {self.place, self.former, self.destination}
+    def wants(self) -> TetherWants:
+        wanted = tuple(self.wanted.values())
+        return TetherWants(self.number, self.attachment, wanted, self.version)
+
+    def is_lost_by(self, peer: str, message: TetherClosed) -> bool:
+        """Wherever it is to be served next, what was kept for it is lost."""
+        return message.reason == OVERLOADED and self.stream == (peer, message.attachment)
+
+
+class SubscriberTethers:
+    """The subscribers of this broker's clients that may be served elsewhere."""
+
+    def __init__(
+        self,
+        context: Context,
+        dispatch: Dispatch,
+        subscriptions: Subscriptions,
+        tethered: TetheredSubscribers,
+        tethers: Tethers,
+        seek: Callable[[str, Found], None],
+    ) -> None:
+        self._seek = seek
+        self._context = context
+        self._dispatch = dispatch
+        self._subscriptions = subscriptions
+        self._tethered = tethered
+        self._tethers = tethers
+        self._by_session: dict[LocalOutbound, SubscriberTether] = {}
+        self._unsaid: dict[int, SubscriberTether] = {}
+        """Tethers of which another broker is to be told what their clients want."""
+
+    def __iter__(self) -> Iterator[SubscriberTether]:
+        return iter(self._by_session.values())
+
+    # What the client does ------------------------------------------------------------------
+
+    def make(self, session: LocalOutbound) -> TetheredSubscriber:
+        """Let a client that is served here be moved; it stays served here for now."""
+        number = next(self._tethers.numbers)
+        wanted = self._subscriptions.wanted(session)
+        tether = SubscriberTether(self, number, session, self._context.broker_id, wanted)
+        self._by_session[session] = tether
+        self._tethers.add(tether)
+        session.at = self
+        return self._tethered.adopt(session, number)
+
+    def place(self, session: LocalOutbound) -> str:
+        return self._by_session[session].place
+
+    def subscribe(self, session: LocalOutbound, wanted: Wanted) -> None:
+        tether = self._by_session[session]
+        tether.want(wanted)
+        self._say_wants(tether)
+
+    def unsubscribe(self, session: LocalOutbound, name: str) -> None:
+        tether = self._by_session[session]
+        if tether.want_no_more(name):
+            self._say_wants(tether)
+
+    def close(self, session: LocalOutbound) -> None:
+        """The client is gone."""
+        tether, here = self._by_session.pop(session), self._context.broker_id
+        session.at = self._subscriptions
+        if tether.recall is not None:
+            self._tethered.guests.drop(tether.recall)
+        self._tethers.end(tether)
+        links = self._tethers.links
+        for peer in sorted(tether.places() | {tether.source, here}):
+            if peer == here or links.exists(peer):
+                self._tethers.say(peer, TetherDetach(tether.number, tether.attachment))
+            links.review(peer)
+
+    # What is delivered ---------------------------------------------------------------------
+
+    def deliver(self, peer: str, message: Deliveries) -> None:
+        """The broker that serves a client hands over what is for it."""
+        tether = self._tethers.get(message.number)
+        if not isinstance(tether, SubscriberTether):
+            return
+        if (peer, message.attachment) not in (tether.stream, tether.far_stream):
+            return
+        tether.served = max(tether.served, message.version)
+        if tether.recall is None:
+            tether.former_source = None
+        batches: Backlog = tuple((batch, message.qos) for batch in message.batches)
+        if message.version < tether.version:
+            wanted = tether.wanted_since(message.version)
+            batches = wanted_of(message.batches, wanted, tether.client)
+        for batch, qos in batches:
+            self._dispatch.deliver(tether.session, batch, min(qos, message.qos))
+
+    def on_said(self, tether: SubscriberTether, message: TetherSettled | TetherHold) -> None:
+        if isinstance(message, TetherHold):
+            return
+        tether.served = max(tether.served, message.version)
+        tether.former_source = None
+        if message.name in tether.unsettled and tether.made[message.name] <= message.version:
+            if tether.recall is not None:
+                # What comes from behind the former place is not complete for it yet.
+                tether.settled_but_for_missing.add(message.name)
+            else:
+                self._say_settled(tether, message.name)
+
+    def _say_settled(self, tether: SubscriberTether, name: str) -> None:
+        tether.unsettled.discard(name)
+        tether.session.say(SubscriptionSettled(name))
+
+    # Being served elsewhere ----------------------------------------------------------------
+
+    def role(self, tether: SubscriberTether, was: tuple[str, ...], lost: str | None) -> Serving:
+        return Serving(tether.move)
+
+    def on_attaching(self, tether: SubscriberTether, move: str | None) -> None:
+        tether.move = move
+
+    def on_attached(self, tether: SubscriberTether) -> None:
+        is_elsewhere = tether.place != self._context.broker_id
+        has_moved = is_elsewhere and tether.move is not None
+        tether.former_source = tether.source if has_moved else None
+        tether.far_stream = tether.stream if tether.recall is not None else None
+        tether.stream = (tether.place, tether.attachment)
+
+    def go_on(self, tether: SubscriberTether) -> None:
+        self._say_wants(tether)
+
+    def on_closed(self, tether: SubscriberTether, reason: str) -> None:
+        self.go_home(tether)
+
+    # Coming home ---------------------------------------------------------------------------
+
+    def go_home(self, tether: SubscriberTether, lost: str | None = None) -> None:
+        """Recall it from where it was served last."""
+        here = self._context.broker_id
+        if tether.source == here:
+            # It was not known any more where it was last served, which is here.
+            self._tethers.close_session(tether.client, OVERLOADED)
+            return
+        tether.enter(State.RECALLING)
+        tether.attachment += 1
+        tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
+        tether.recalled_from, tether.asked = tether.source, 0
+        request = TakeGuest(
+            tether.recall,
+            (here,),
+            tether.client,
+            tether.incarnation,
+            tuple(tether.wanted.values()),
+            0.0,
+            here,
+            tether.number,
+            tether.version,
+        )
+        has_served = tether.former_source is None
+        self._tethers.put(tether, here)
+        self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
+        self._ask(tether)
+
+    def _ask(self, tether: SubscriberTether) -> None:
+        """Ask the broker that has served it for what it has, along the way there is now; and again
+        later."""
+        delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
+        tether.asked += 1
+        self._context.set_timer(RecallAgain(tether.number), self._context.now + delay_s)
+        self._seek(tether.recalled_from, partial(self._found, tether, tether.recall))
+
+    def _found(
+        self, tether: SubscriberTether, recall: str | None, way: tuple[str, ...] | None
+    ) -> None:
+        if way is None or recall is None or tether.recall != recall:
+            return
+        if not self._tethered.guests.say_ready(recall, tuple(reversed(way))):
+            # It had more to keep than it may.
+            tether.recall = None
+            self._tethers.close_session(tether.client, OVERLOADED)
+
+    def ask_again(self, number: int) -> None:
+        """The broker that a subscriber is recalled from has not answered yet."""
+        tether = self._tethers.get(number)
+        if isinstance(tether, SubscriberTether) and tether.recall is not None:
+            self._ask(tether)
+
+    def on_complete(self, guest: Guest) -> None:
+        """A guest knows what its subscriber has had; one that comes home is served now."""
+        tether = self._recalled(guest)
+        if tether is not None and tether.state is State.RECALLING:
+            tether.move = guest.request.move
+            if not guest.missing:
+                tether.recall = None
+            tether.enter(State.ATTACHING)
+            self._tethers.say_attach(tether)
+
+    def on_finished(self, guest: Guest) -> None:
+        """Nothing is missing any more of a subscriber that has come home."""
+        tether = self._recalled(guest)
+        if tether is not None:
+            tether.recall = tether.far_stream = None
+            settled, tether.settled_but_for_missing = tether.settled_but_for_missing, set()
+            for name in sorted(settled & tether.unsettled):
+                self._say_settled(tether, name)
+
+    def on_lost(self, guest: Guest) -> None:
+        """Where a subscriber was served last nothing is known of it. If it has not come to be
+        served there, the place before has kept all of it."""
+        tether = self._recalled(guest)
+        here = self._context.broker_id
+        if tether is not None and tether.former_source is not None:
+            tether.source = tether.recalled_from = tether.former_source
+            tether.former_source = None
+            if tether.source != here:
+                self._tethered.guests.ask_elsewhere(guest)
+                self._ask(tether)
+            else:
+                self._tethered.guests.drop(guest.request.move)
+                tether.recall = None
+                self._tethers.attach(tether, here)
+        elif tether is not None:
+            self._tethers.close_session(tether.client, OVERLOADED)
+
+    def _recalled(self, guest: Guest) -> SubscriberTether | None:
+        """Whose the guest is, if it comes home."""
+        tether = self._tethers.get(guest.request.number)
+        is_here = guest.request.origin == self._context.broker_id
+        if not isinstance(tether, SubscriberTether) or not is_here:
+            return None
+        return tether if tether.recall == guest.request.move else None
+
+    # What is said --------------------------------------------------------------------------
+
+    def _say_wants(self, tether: SubscriberTether) -> None:
+        """To another broker once, when all is handled that came together; here at once, for it may
+        be published to by what comes next."""
+        if tether.place != self._context.broker_id:
+            self._unsaid[tether.number] = tether
+        elif tether.state is State.ATTACHED:
+            self._tethers.say(tether.place, tether.wants())
+
+    def flush(self) -> None:
+        """Tell other brokers what is wanted by those that they still serve."""
+        self._tethered.guests.questions.flush()
+        if not self._unsaid:
+            return
+        here = self._context.broker_id
+        for tether in self._unsaid.values():
+            if tether.state is State.ATTACHED and tether.place != here:
+                self._tethers.say(tether.place, tether.wants())
+        self._unsaid.clear()

@@ -53,12 +53,11 @@ class Propagation:
         id: str,
         filter: Filter,
         last_hop: str | None,
-        anchor: str,
         path: tuple[str, ...],
         destination: int,
     ) -> SubscriptionEntry:
         key = self._free_keys.pop() if self._free_keys else next(self._keys)
-        entry = SubscriptionEntry(id, filter, last_hop, anchor, path, key, destination)
+        entry = SubscriptionEntry(id, filter, last_hop, path, key, destination)
         self._table.add(entry)
         for peer, neighbour in self._table.neighbours.items():
             if peer != last_hop and filter in neighbour.eligible:

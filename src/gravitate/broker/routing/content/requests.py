@@ -50,7 +50,6 @@ class Requests:
         self,
         id: str,
         filter: Filter,
-        anchor: str,
         path: tuple[str, ...],
         destination: int,
         asker: Asker,
@@ -58,19 +57,14 @@ class Requests:
     ) -> None:
         last_hop = asker.peer
         entry = self._table.subscriptions.get(id)
-        if entry is not None and (entry.last_hop, entry.filter, entry.destination) == (
-            last_hop,
-            filter,
-            destination,
-        ):
+        said = (last_hop, filter, destination)
+        if entry is not None and (entry.last_hop, entry.filter, entry.destination) == said:
             entry.stale = False
         else:
             if entry is not None:
                 self._propagation.remove_subscription(entry)
                 self._serving.end(entry)
-            entry = self._propagation.add_subscription(
-                id, filter, last_hop, anchor, path, destination
-            )
+            entry = self._propagation.add_subscription(id, filter, last_hop, path, destination)
             for peer in self._table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))

@@ -58,7 +58,6 @@ class ContentRouter:
 
     def __init__(self, broker_id: str, neighbours: Collection[str], ports: RouterPorts) -> None:
         peers = sorted(neighbours)
-        self._broker_id = broker_id
         self._ports = ports
         self._settlement = Settlement()
         self._serving = Serving()
@@ -123,11 +122,11 @@ class ContentRouter:
         return dict.fromkeys(entry.last_hop for entry in known if entry.last_hop is not LOCAL)
 
     def entries(self) -> dict[str, SubscriptionEntry]:
-        """The subscriptions by id."""
+        """The subscriptions by id, for who judges the tables."""
         return self.table.subscriptions
 
     def advertisements(self) -> dict[str, AdvertisementEntry]:
-        """The advertisements by id."""
+        """The same of advertisements."""
         return self.table.advertisements
 
     def sizes(self) -> dict[str, int]:
@@ -155,7 +154,7 @@ class ContentRouter:
         is_renewed: bool = False,
     ) -> None:
         asker = Asker(LOCAL, settled, partly)
-        self._requests.subscribe(id, filter, self._broker_id, (), destination, asker, is_renewed)
+        self._requests.subscribe(id, filter, (), destination, asker, is_renewed)
 
     def serve(self, id: str) -> None:
         """A local subscription is served from every side from now on, settled or not."""
@@ -226,13 +225,9 @@ class ContentRouter:
                 if message.anchor not in self.table.neighbours:
                     reason = f"subscription anchored at {message.anchor!r}"
                     raise PeerError("unknown-anchor", reason)
+                destination = self._ports.destination_of(message.anchor)
                 self._requests.subscribe(
-                    message.subscription,
-                    message.filter,
-                    message.anchor,
-                    message.path,
-                    self._ports.destination_of(message.anchor),
-                    asker,
+                    message.subscription, message.filter, message.path, destination, asker
                 )
             case Unsubscribe():
                 self._requests.unsubscribe(message.subscription, asker)

@@ -86,8 +86,7 @@ class SubscriptionEntry:
     """A routing entry: events that match go to the destination (an anchor or a local session)."""
 
     __slots__ = (
-        "anchor", "destination", "filter", "id", "key", "last_hop", "path", "request",
-        "stale",
+        "destination", "filter", "id", "key", "last_hop", "path", "request", "stale",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +94,6 @@ class SubscriptionEntry:
         id: str,
         filter: Filter,
         last_hop: str | None,
-        anchor: str,
         path: tuple[str, ...],
         key: int,
         destination: int,
@@ -103,7 +101,6 @@ class SubscriptionEntry:
         self.id = id
         self.filter = filter
         self.last_hop = last_hop
-        self.anchor = anchor
         self.path = path
         self.key = key
         self.destination = destination

@@ -1,0 +1,275 @@
+"""Publishers that are attached here and connected elsewhere: the far end of their tethers.
+
+What the broker of the client (the *origin*) hands over is published here, as if the client were
+here. What it has handed over is retained there until all have it that it was passed on to.
+
+Owns these publishers and the order of what happens to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import (
+    ENDED,
+    MOVED,
+    STOPPING,
+    TAKEN_OVER,
+    UNHEARD,
+    CloseSession,
+)
+from gravitate.broker.interface.timers import TetheredHoldOver
+from gravitate.broker.links.seek import Found
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.lives import Life
+from gravitate.broker.messages.tether import (
+    FromOrigin,
+    HandedOver,
+    TetherAdvertise,
+    TetherAttach,
+    TetherWithdraw,
+)
+from gravitate.broker.messages.tether import Publishing as Role
+from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
+from gravitate.broker.options import BrokerOptions
+from gravitate.broker.routing.settlement import NOWHERE, Open
+from gravitate.broker.sessions.advertisements import Advertisements
+from gravitate.broker.sessions.elsewhere import PublishesAt
+from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.states import Publishing
+from gravitate.broker.sessions.store import Store
+from gravitate.model.events import Batch
+
+
+class Tethered(Inbound):
+    """One publisher whose client is connected to broker `origin`, which calls it `number`."""
+
+    wants: int = 0
+    move: str | None = None
+
+    def __init__(
+        self,
+        kind: EndKind[Any],
+        remote: Remote,
+        key: Key,
+        life: Life,
+        attachment: int,
+        options: BrokerOptions,
+        at: PublishesAt,
+    ) -> None:
+        self.kind = kind
+        self.origin: str
+        self.origin, self.number = key
+        self.serial = next(remote.serials)
+        timer = TetheredHoldOver(self.serial)
+        super().__init__(*life, attachment, options, partial(remote.say, self), timer, at)
+
+    @property
+    def key(self) -> Key:
+        return self.origin, self.number
+
+    def listens(self) -> bool:
+        return self.state is not Publishing.TAKEN
+
+    def unadvertised(self, batch: Batch) -> list[str]:
+        """The broker of its session advertises for it."""
+        return []
+
+
+class TetheredPublisherPorts(NamedTuple):
+    """Who is told of publishers that are attached here for others."""
+
+    on_paused: Callable[[Tethered], None]
+    on_closed: Callable[[Inbound], None]
+    """Told of publishers that end, but for departing ones."""
+
+
+class TetheredPublishers:
+    """All publishers that are attached to this broker by a tether."""
+
+    def __init__(
+        self,
+        context: Context,
+        publishers: Publishers,
+        links: LinkTable,
+        remote: Remote,
+        seek: Callable[[str, Found], None],
+        ports: TetheredPublisherPorts,
+    ) -> None:
+        self._ports = ports
+        self._seek = seek
+        self._context = context
+        self._publishers = publishers
+        self._links = links
+        self._remote = remote
+        self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
+        """Publishers that have been ended by the other end, which waits to hear that this is known
+        everywhere."""
+        self._stopping = False
+
+    def __iter__(self) -> Iterator[Tethered]:
+        return (end for end in self._remote if isinstance(end, Tethered))
+
+    def find(self, publisher: str) -> Tethered | None:
+        """The latest life of a publisher that is attached here."""
+        return max(
+            self._all(publisher), key=lambda it: (it.incarnation, it.attachment), default=None
+        )
+
+    def of(self, life: Life) -> list[Tethered]:
+        """Those that are attached here of one life of a publisher."""
+        return [one for one in self._all(life[0]) if one.life == life]
+
+    def _all(self, publisher: str) -> list[Tethered]:
+        return [one for one in self._remote.of_client(publisher) if isinstance(one, Tethered)]
+
+    # What the other end says ---------------------------------------------------------------
+
+    def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
+        life, key = (message.client, message.incarnation), (origin, message.number)
+        publisher = self._make(key, life, message.attachment)
+        if self._stopping and origin != self._context.broker_id:
+            publisher.say(CloseSession(STOPPING))
+            return
+        former: list[Inbound] = []
+        for one in self.of(life):
+            former.append(one)
+            self._remove(one, Publishing.ENDING)
+            if one.key != key:
+                one.say(CloseSession(TAKEN_OVER))
+        former += self._publishers.came_back(*life)
+        self._remote.add(publisher)
+        publisher.lost = role.lost or ""
+        self._seek_ways(publisher, role.was, NOWHERE)
+        self._publishers.bring_along(publisher, role.advertisements)
+        for ended in former:
+            self._publishers.unadvertise_all(ended)
+
+    def _seek_ways(self, publisher: Tethered, to: tuple[str, ...], known: Open) -> None:
+        """Find out which brokers are between here and where a publisher was, all of it or none."""
+
+        def found(way: tuple[str, ...] | None) -> None:
+            if way is not None:
+                self._seek_ways(publisher, to[1:], known.union(way))
+
+        if to:
+            self._seek(to[0], found)
+        else:
+            publisher.way = known
+            self._publishers.review_arrival(publisher)
+
+    def adopt(self, session: Inbound, number: int) -> Tethered:
+        """A publisher in place of a session's at rest, as if attached by a tether from here."""
+        assert session.at_rest()
+        assert session.state is Publishing.HERE
+        key = (self._context.broker_id, number)
+        publisher = self._make(key, session.life, session.attachment)
+        publisher.advertisements = Advertisements(session.advertisements)
+        self._publishers.own(publisher)
+        self._remote.add(publisher)
+        return publisher
+
+    def _make(self, key: Key, life: Life, attachment: int) -> Tethered:
+        options = self._context.options
+        return Tethered(self, self._remote, key, life, attachment, options, self._publishers)
+
+    def do(self, end: Tethered, message: FromOrigin | HandedOver) -> None:
+        match message:
+            case HandedOver():
+                for batch in message.batches:
+                    self._publish(end, batch)
+            case TetherAdvertise():
+                self._publishers.advertise(end, message.key, message.filter)
+            case TetherWithdraw():
+                self._publishers.withdraw(end, message.key)
+
+    def _publish(self, publisher: Tethered, batch: Batch) -> None:
+        """A batch that was handed over is published here."""
+        mark = self._links.mark()
+        if mark is not None and mark.peer == publisher.origin:
+            self._links.retain(mark)
+            publisher.marks.append(mark)
+        self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
+
+    def on_paused(self, end: Tethered) -> None:
+        self._ports.on_paused(end)
+
+    def detach(self, end: Tethered) -> None:
+        if end.listens():
+            self._leaving.put(end)
+            self.close(end)
+
+    # What becomes of them ------------------------------------------------------------------
+
+    def depart(self, publisher: Tethered, move: str, target: str) -> None:
+        """A move sends a publisher elsewhere; its advertisements wait to be taken along."""
+        publisher.move = move
+        self._remove(publisher, Publishing.DEPARTING)
+        self._publishers.depart(publisher)
+        publisher.say(CloseSession(MOVED, target))
+
+    def taken_over(self, publisher: Inbound) -> None:
+        """It is attached elsewhere; the other end may know."""
+        if isinstance(publisher, Tethered):
+            self._remove(publisher, Publishing.GONE)
+            publisher.say(CloseSession(TAKEN_OVER))
+            self._ports.on_closed(publisher)
+
+    def ended(self, publisher: Inbound) -> None:
+        """All that a publisher no longer advertises has ended everywhere: what it published is
+        ahead of whatever its client publishes next."""
+        if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
+            publisher.say(CloseSession(ENDED))
+            self._publishers.ports.on_left(publisher)
+
+    def expects(self, origin: str) -> bool:
+        """Whether clients of a broker were attached here that may come back, or are to end."""
+        return any(
+            origin in store.origins() for store in (self._publishers.departing, self._leaving)
+        )
+
+    def on_origin_lost(self, end: Tethered) -> None:
+        self.close(end)
+
+    def forget(self, origin: str) -> None:
+        """Nobody waits there any more to hear that something has ended."""
+        for publisher in self._leaving.of_origin(origin):
+            self._leaving.remove(publisher)
+
+    def take_no_more(self) -> None:
+        """This broker is about to stop: nothing more is attached from elsewhere."""
+        self._stopping = True
+
+    def stop(self) -> None:
+        """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
+        after this, for it would be acknowledged and not be published."""
+        for publisher in list(self):
+            if publisher.origin != self._context.broker_id:
+                reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
+                self.close(publisher)
+                publisher.say(CloseSession(reason))
+
+    def hold_expired(self, serial: int) -> None:
+        """The oldest publication of a publisher has waited long enough."""
+        publisher = self._remote.by_serial(serial)
+        if isinstance(publisher, Tethered):
+            self._publishers.release(publisher)
+
+    def close(self, end: Tethered) -> None:
+        self._remove(end, Publishing.ENDING)
+        self._publishers.unadvertise_all(end)
+        self._ports.on_closed(end)
+
+    def _remove(self, publisher: Tethered, state: Publishing) -> None:
+        """What waits goes out; nothing more is taken from it."""
+        self._publishers.release(publisher)
+        publisher.enter(state)
+        self._remote.remove(publisher)
+        self._publishers.ports.on_gone(publisher.life)
+        self._publishers.ports.on_left(publisher)

@@ -1,0 +1,182 @@
+"""What a subscriber is owed whose client is connected to another broker, and how it is handed over.
+
+Like what a client of this broker's is owed, but that it goes to the broker of the client: it is
+kept until that one has it, and retained with the neighbours that it came from.
+
+Does not know when it is served, nor by what message it is handed over (`served`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import ToClient
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.lives import Life
+from gravitate.broker.messages.parcels import divided
+from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
+from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
+from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import Owed
+from gravitate.model.events import Batch
+
+
+class TetheredSubscriber(Outbound):
+    """One subscriber whose client is connected to broker `origin`, which calls it `number`."""
+
+    def __init__(
+        self,
+        kind: EndKind[Any],
+        remote: Remote,
+        key: Key,
+        id: str,
+        incarnation: int,
+        state: Owed,
+        context: Context,
+        links: LinkTable,
+        send: Callable[[TetheredSubscriber, Batch, int, int, int], bool],
+    ) -> None:
+        super().__init__(id, incarnation, context.options, context.lives, state)
+        self.kind = kind
+        self._remote = remote
+        self.origin: str
+        self.origin, self.number = key
+        self.serial = next(remote.serials)
+        self.attachment = 0
+        self._links = links
+        is_visitor = self.origin != context.broker_id
+        self._keepers = self._possible_keepers = links if is_visitor else None
+        """The links whose other ends keep what comes for it; none do for this broker's own."""
+        self._send = send
+        self.kept: Retained = self._retained()
+        self.sent = self._retained()
+        """Handed over and not taken."""
+        self._numbers: deque[tuple[int, int]] = deque()
+        """Of these: the attachment, and the sequence."""
+        self._sequence = 0
+        self.wants = 0
+        """As of when it is known what the client wants."""
+        self.version = 0
+        """The same of what is matched."""
+        self.move: str | None = None
+        """The one that leads it elsewhere, to be told to the origin."""
+        self._waiting_lives: set[Life] = set()
+        """Publishers of whom something earlier may be missing."""
+        self._direct_lives: set[Life] = set()
+        """Those of whom something has come since that has not passed there: nothing is missing."""
+        self.recalled: tuple[Seen, Backlog] | None = None
+        """What the origin is told that has recalled it."""
+
+    @property
+    def key(self) -> Key:
+        return self.origin, self.number
+
+    def listens(self) -> bool:
+        return self.recalled is None
+
+    def say(self, effect: ToClient) -> None:
+        self._remote.say(self, effect)
+
+    def offer(self, batch: Batch, qos: int) -> bool:
+        return self._take(batch.compacted(), qos, self._source(self.version))
+
+    def _source(self, version: int) -> Source:
+        """Of what comes now. What is with the client's own broker is for nobody else to keep."""
+        return Source(self._keepers.mark() if self._keepers is not None else None, version)
+
+    def _take(self, batch: Batch, qos: int, source: Source) -> bool:
+        if self.holding and self._is_kept(batch):
+            return self.kept.retain(batch, qos, source)
+        for part in divided((batch,), self._options.frame_events_max):
+            if not self.sent.retain(part, qos, source):
+                return False
+            self._sequence += 1
+            self._numbers.append((self.attachment, self._sequence))
+            if self._send(self, part, qos, self._sequence, source.version):
+                self.taken(self.attachment, self._sequence)
+        return True
+
+    def _is_kept(self, batch: Batch) -> bool:
+        """Where something is missing: what has passed there, and all that its publisher has
+        published since, wherever."""
+        if not self.missing:
+            return True
+        life = batch.stream
+        if life not in self._waiting_lives and self.missing.isdisjoint(batch.covered):
+            self._direct_lives.add(life)
+            return False
+        self._waiting_lives.add(life)
+        return True
+
+    def wait_for(self, life: Life) -> None:
+        if life not in self._direct_lives:
+            self._waiting_lives.add(life)
+
+    def released(self) -> list[tuple[Batch, int]]:
+        """Hold no longer, or only what is missing; what does not fit is returned."""
+        self.enter(Owed.PARTLY if self.missing else Owed.CONNECTED)
+        if not self.missing:
+            self._waiting_lives.clear()
+            self._direct_lives.clear()
+        left: list[tuple[Batch, int]] = []
+        for batch, qos, source in self.kept.take(
+            lambda batch: not (self.holding and self._is_kept(batch))
+        ):
+            if left or not self._take(batch, qos, source):
+                left.append((batch, qos))
+        return left
+
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = (), version: int = 0) -> None:
+        """Without anything seen, it is told by one that does not know what the client has had."""
+        source, backlog = self._source(version), list(backlog)
+        if seen:
+            self.kept.cut_from(seen, backlog, source)
+            told = [((id, incarnation), last) for id, incarnation, last in seen]
+        else:
+            self.kept.precede(backlog, source)
+            told = [(one.stream, one.counters[-1]) for one, _ in backlog]
+        for publisher, last in told:
+            self.note_seen(publisher, last)
+
+    def retain_no_more(self) -> None:
+        """Its origin is not to be reached: it is not for others to keep what is for it."""
+        self._keepers = None
+        for queue in (self.kept, self.sent):
+            queue.change_sources(lambda source: source._replace(mark=None))
+
+    def retain_again(self) -> None:
+        """Its origin is there again."""
+        self._keepers = self._possible_keepers
+
+    def matched_by(self, version: int) -> None:
+        self.kept.change_sources(
+            lambda source: source._replace(version=min(version, source.version))
+        )
+
+    def discard(self) -> None:
+        for queue in (self.kept, self.sent):
+            queue.take()
+        self._numbers.clear()
+
+    def owed_events(self) -> int:
+        return self.kept.measure.events + self.sent.measure.events
+
+    def _retained(self) -> Retained:
+        options = self._options
+        events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
+        return Retained(events_max, bytes_max, self._links)
+
+    def taken(self, attachment: int, sequence: int) -> None:
+        """The origin has what was handed over, if that is the first of it."""
+        if self._numbers and self._numbers[0] == (attachment, sequence):
+            self._numbers.popleft()
+            self.sent.take_first()
+
+    def drained(self) -> bool:
+        return not len(self.sent)
+
+    def backlog(self) -> Backlog:
+        return (*self.sent, *self.kept)

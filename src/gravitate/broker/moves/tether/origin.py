@@ -1,0 +1,384 @@
+"""Tethers at their origin: a client stays connected here and is attached, or served, elsewhere.
+
+A client that cannot be told to reconnect, or that both publishes and subscribes, is moved by its
+broker (the *origin*) in its stead: as a publisher (`publisher`), as a subscriber (`subscriber`), or
+as both, each by a tether of its own. The origin follows a move as a client would:
+
+    ATTACHED --redirected, link up--> PAUSED --sent away--> ATTACHING --attached--> ATTACHED
+       |                                |                       |
+       '-- lost: home                   '-- stay: ATTACHED      '-- late, refused: back, or home
+
+It can always take the client home; how, is where the two kinds differ.
+
+Owns where each of this broker's clients is, and which links that needs. Does not know what is
+handed over, nor the other end (`remote`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final, Protocol, TypeVar
+
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
+from gravitate.broker.interface.timers import TetherLate
+from gravitate.broker.links.demand import TetherLinks
+from gravitate.broker.messages.tether import (
+    FromOrigin,
+    HandedOver,
+    Publishing,
+    Serving,
+    TetherAttach,
+    TetherAttached,
+    TetherClosed,
+    TetherDetach,
+    TetherHold,
+    TetherPaused,
+    TetherRedirect,
+    TetherSettled,
+    TetherStay,
+    ToOrigin,
+)
+from gravitate.errors import PeerError
+from gravitate.model.machines import Machine, Row
+
+ARRIVE_S_MAX: Final = 10.0
+"""How long attaching a client elsewhere may take; less than its former broker waits. And how long
+an advertisement is waited for that is to end."""
+
+
+class State(enum.Enum):
+    ATTACHED = "attached"
+    PAUSED = "paused"
+    ATTACHING = "attaching"
+    WITHDRAWN = "withdrawn"
+    """What a publisher advertised where it was is to end, before it goes on at home."""
+    UNHEARD = "unheard"
+    """The same, and not all of it has been heard of yet."""
+    RECALLING = "recalling"
+    """What a subscriber has had where it was is to be known, before it goes on at home."""
+    ENDED = "ended"
+
+
+TETHER: Final = Machine(
+    "tether",
+    State,
+    [
+        Row(None, "its client is to be moved", State.ATTACHED),
+        Row(State.ATTACHED, "redirected, and the link is up", State.PAUSED, "say paused"),
+        Row(State.PAUSED, "stay", State.ATTACHED, "go on"),
+        Row(State.PAUSED, "closed: moved", State.ATTACHING, "attach there"),
+        Row(State.ATTACHING, "attached", State.ATTACHED, "go on"),
+        Row(State.ATTACHING, "refused, late, lost", State.ATTACHING, "go back, or home"),
+        Row(State.ATTACHED, "publisher: lost", State.ATTACHING, "go home"),
+        Row(State.PAUSED, "publisher: lost", State.ATTACHING, "go home"),
+        Row(State.ATTACHED, "publisher: the other broker stops", State.WITHDRAWN),
+        Row(State.PAUSED, "publisher: the other broker stops", State.WITHDRAWN),
+        Row(State.ATTACHED, "publisher: it stops unsettled", State.UNHEARD),
+        Row(State.PAUSED, "publisher: it stops unsettled", State.UNHEARD),
+        Row(State.WITHDRAWN, "all that it advertised has ended", State.ATTACHING, "go home"),
+        Row(State.UNHEARD, "heard and ended, or late", State.ATTACHING, "go home"),
+        Row(State.ATTACHED, "subscriber: lost, closed", State.RECALLING, "recall"),
+        Row(State.PAUSED, "subscriber: lost, closed", State.RECALLING, "recall"),
+        Row(State.ATTACHING, "subscriber: there is no way back", State.RECALLING, "recall"),
+        Row(State.RECALLING, "it is known what it has had", State.ATTACHING, "attach here"),
+        *(
+            Row(state, "its client is gone, and all is taken", State.ENDED, "let go")
+            for state in State
+            if state is not State.ENDED
+        ),
+    ],
+    ends=[State.ENDED],
+)
+
+HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
+"""Where it was has nothing more to say."""
+
+
+class Tether:
+    """One client of this broker, as a publisher or as a subscriber."""
+
+    __slots__ = (
+        "attachment", "client", "destination", "former", "incarnation", "kind", "number", "place",
+        "source", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: Kind[Any],
+        number: int,
+        client: str,
+        incarnation: int,
+        attachment: int,
+        here: str,
+    ) -> None:
+        self.kind = kind
+        self.number = number
+        self.client = client
+        self.incarnation = incarnation
+        self.attachment = attachment
+        self.state = TETHER.enter(None, State.ATTACHED)
+        self.place = here
+        """Where it is attached, or is being attached."""
+        self.former: str | None = None
+        """Where it goes back to when that does not succeed."""
+        self.destination: str | None = None
+        """Where it has been told to go."""
+        self.source = here
+        """Where it was last attached."""
+
+    def enter(self, state: State) -> None:
+        self.state = TETHER.enter(self.state, state)
+
+    def places(self) -> set[str]:
+        """Brokers that it is at, goes to, or may go back to."""
+        return {peer for peer in (self.place, self.former, self.destination) if peer is not None}
+
+    def may_move(self) -> bool:
+        return True
+
+    def is_lost_by(self, peer: str, message: TetherClosed) -> bool:
+        """Whether something is lost that the client should have had, wherever it goes on."""
+        return False
+
+
+T = TypeVar("T", contravariant=True)
+
+
+class Kind(Protocol[T]):
+    """What a tether does as a publisher's, or as a subscriber's."""
+
+    def role(self, tether: T, was: tuple[str, ...], lost: str | None) -> Publishing | Serving:
+        """What it is to be attached as; see `Publishing`."""
+
+    def on_attaching(self, tether: T, move: str | None) -> None:
+        """It was sent elsewhere by a move, or (None) cannot stay where it is."""
+
+    def on_attached(self, tether: T) -> None: ...
+
+    def go_on(self, tether: T) -> None:
+        """Nothing need wait any more."""
+
+    def go_home(self, tether: T, lost: str | None) -> None:
+        """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
+        reached."""
+
+    def on_said(self, tether: T, message: TetherSettled | TetherHold) -> None: ...
+
+    def on_closed(self, tether: T, reason: str) -> None:
+        """It is not attached any more, and was not sent elsewhere."""
+
+
+class Tethers:
+    """The tethers of this broker's clients; `tell_here` takes what is said to this broker as the
+    other end of one."""
+
+    def __init__(
+        self,
+        context: Context,
+        dispatch: Dispatch,
+        links: TetherLinks,
+        tell_here: Callable[[str, FromOrigin | HandedOver], None],
+        close_session: Callable[[str, str], None],
+    ) -> None:
+        self._context = context
+        self._dispatch = dispatch
+        self.links = links
+        self._tell_here = tell_here
+        self.close_session = close_session
+        self._by_number: dict[int, Tether] = {}
+        self._at: dict[str, dict[int, Tether]] = {}
+        """By the brokers that they are at, go to, or may go back to."""
+        self.numbers = count(1)
+
+    def __iter__(self) -> Iterator[Tether]:
+        return iter(self._by_number.values())
+
+    def get(self, number: int) -> Tether | None:
+        return self._by_number.get(number)
+
+    def needs(self, peer: str) -> bool:
+        """Whether some tether needs a link to a broker."""
+        return peer in self._at
+
+    # Where they are ------------------------------------------------------------------------
+
+    def add(self, tether: Tether) -> None:
+        self._by_number[tether.number] = tether
+        self._index(tether, set())
+
+    def end(self, tether: Tether) -> None:
+        tether.enter(State.ENDED)
+        del self._by_number[tether.number]
+        self._leave(tether, tether.places())
+
+    def put(
+        self, tether: Tether, place: str, former: str | None = None, destination: str | None = None
+    ) -> None:
+        """A tether is at a place; links that it needs no more are let go."""
+        left = tether.places()
+        tether.place, tether.former, tether.destination = place, former, destination
+        self._index(tether, left)
+        self._leave(tether, left - tether.places())
+
+    def _index(self, tether: Tether, known: set[str]) -> None:
+        for peer in sorted(tether.places() - known):
+            self._at.setdefault(peer, {})[tether.number] = tether
+
+    def _leave(self, tether: Tether, left: set[str]) -> None:
+        for peer in sorted(left):
+            del self._at[peer][tether.number]
+            if not self._at[peer]:
+                del self._at[peer]
+            self.links.review(peer)
+
+    def _named(self, peer: str) -> list[Tether]:
+        return list(self._at.get(peer, {}).values())
+
+    # What is said --------------------------------------------------------------------------
+
+    def say(self, broker: str, message: FromOrigin | HandedOver) -> None:
+        here = self._context.broker_id
+        if broker == here:
+            self._tell_here(here, message)
+        else:
+            self.links.want(broker)
+            self._dispatch.send_control(broker, message)
+
+    def attach(
+        self,
+        tether: Tether,
+        place: str,
+        former: str | None = None,
+        lost: str | None = None,
+        move: str | None = None,
+    ) -> None:
+        """Attach a client to a broker, by a move or without one."""
+        was = tuple(dict.fromkeys((tether.source, tether.place)))
+        tether.enter(State.ATTACHING)
+        tether.attachment += 1
+        tether.kind.on_attaching(tether, move)
+        self.put(tether, place, former)
+        if place != self._context.broker_id:
+            self.wait(tether)
+        self.say_attach(tether, was, lost)
+
+    def wait(self, tether: Tether) -> None:
+        """What is to become of it does so in time."""
+        at = self._context.now + ARRIVE_S_MAX
+        self._context.set_timer(TetherLate(tether.number), at)
+
+    def say_attach(
+        self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
+    ) -> None:
+        about = (tether.number, tether.attachment, tether.client, tether.incarnation)
+        self.say(tether.place, TetherAttach(*about, tether.kind.role(tether, was, lost)))
+
+    def _pause(self, tether: Tether) -> None:
+        tether.enter(State.PAUSED)
+        self.say(tether.place, TetherPaused(tether.number, tether.attachment))
+
+    def _go_on(self, tether: Tether) -> None:
+        tether.enter(State.ATTACHED)
+        tether.kind.go_on(tether)
+
+    def _go_back(self, tether: Tether) -> None:
+        """It could not be attached where it was to go."""
+        former, target = tether.former, tether.place
+        if self.links.is_up(target):
+            self.say(target, TetherDetach(tether.number, tether.attachment))
+        if former is not None and self.links.is_up(former):
+            self.attach(tether, former)
+        else:
+            tether.kind.go_home(tether, former)
+
+    # What the broker it is attached to says ------------------------------------------------
+
+    def handle(self, peer: str, message: ToOrigin) -> None:
+        tether = self._by_number.get(message.number)
+        if tether is None:
+            return
+        if isinstance(message, TetherClosed) and tether.is_lost_by(peer, message):
+            self.close_session(tether.client, message.reason)
+            return
+        is_current = (tether.place, tether.attachment) == (peer, message.attachment)
+        if not is_current or tether.state in HOMEWARD:
+            return  # of where it was before
+        match message:
+            case TetherAttached():
+                if tether.state is State.ATTACHING:
+                    tether.kind.on_attached(tether)
+                    tether.source = tether.place
+                    self.put(tether, tether.place)
+                    self._go_on(tether)
+            case TetherSettled() | TetherHold():
+                tether.kind.on_said(tether, message)
+            case TetherRedirect():
+                self._redirected(tether, message.target)
+            case TetherStay():
+                self.put(tether, tether.place, tether.former)
+                if tether.state is State.PAUSED:
+                    self._go_on(tether)
+            case TetherClosed():
+                self._closed(tether, message)
+
+    def _redirected(self, tether: Tether, target: str) -> None:
+        if tether.state is State.ATTACHED and tether.may_move() and target != tether.place:
+            self.put(tether, tether.place, destination=target)
+            if target != self._context.broker_id:
+                self.links.want(target)
+            if self.links.is_up(target):
+                self._pause(tether)
+
+    def _closed(self, tether: Tether, message: TetherClosed) -> None:
+        if message.reason == MOVED and tether.state is State.PAUSED:
+            if message.target is None:
+                raise PeerError("wrong-target", f"{tether.client!r} is sent nowhere")
+            self.attach(tether, message.target, tether.place, move=message.move)
+        elif tether.state is State.ATTACHING and message.reason != TAKEN_OVER:
+            self._go_back(tether)
+        else:
+            tether.kind.on_closed(tether, message.reason)
+
+    # What becomes of links -----------------------------------------------------------------
+
+    def link_up(self, peer: str) -> None:
+        """A link can be used: who waits for it to go there pauses."""
+        for tether in self._named(peer):
+            if tether.destination == peer and tether.state is State.ATTACHED:
+                self._pause(tether)
+
+    def link_reset(self, peer: str) -> None:
+        """A link starts anew: the broker there has forgotten what was attached to it."""
+        for tether in self._named(peer):
+            if tether.place != peer or tether.state in HOMEWARD:
+                continue
+            if tether.state is State.ATTACHING:
+                self.say_attach(tether)  # to one that has forgotten, so it is not waited for
+            else:
+                tether.kind.go_home(tether, None)
+
+    def link_lost(self, peer: str) -> None:
+        """A link is given up."""
+        for tether in self._named(peer):
+            if tether.destination == peer:
+                self.put(tether, tether.place, tether.former)
+            if tether.place != peer or tether.state in HOMEWARD:
+                continue
+            if tether.state is State.ATTACHING:
+                self._go_back(tether)
+            else:
+                tether.kind.go_home(tether, peer)
+
+    def late(self, number: int) -> None:
+        """A client should have been attached by now, or what it waits for have happened."""
+        tether = self._by_number.get(number)
+        if tether is None:
+            return
+        if tether.state is State.ATTACHING and tether.place != self._context.broker_id:
+            self._go_back(tether)
+        elif tether.state is State.UNHEARD:
+            tether.kind.go_home(tether, None)

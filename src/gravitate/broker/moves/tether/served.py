@@ -1,0 +1,318 @@
+"""Subscribers that are served here and connected elsewhere: the far end of their tethers.
+
+For each there is a `TetheredSubscriber`: what matches its subscriptions is handed over to the
+broker of its client (the *origin*), which delivers it without matching.
+
+What is handed over is kept until the origin's end of the link has taken it. When the link is lost,
+the subscriber holds what comes; the origin subscribes at home and *recalls* it along the tree: it
+answers with what the client has had and what is left to deliver (the way of a guest, see there).
+One that nobody recalls has a lease. What is kept for it is retained with the neighbours that it
+came from, and they are entrusted with what it wants (`deposits`): it is not lost with this broker.
+
+Owns these subscribers. Does not know the origin's end, nor how a move is led.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.interface.effects import (
+    NOT_HERE,
+    OVERLOADED,
+    STOPPING,
+    Attached,
+    CloseSession,
+)
+from gravitate.broker.interface.timers import VisitOver
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestStep, TakeGuest
+from gravitate.broker.messages.tether import (
+    Deliveries,
+    FromOrigin,
+    HandedOver,
+    Serving,
+    TetherAttach,
+    TetherClosed,
+    TetherWants,
+)
+from gravitate.broker.moves.engine import Engine
+from gravitate.broker.moves.path import MovePaths
+from gravitate.broker.moves.salvage import Salvage
+from gravitate.broker.moves.staging import GuestPorts, Guests
+from gravitate.broker.moves.tether.handing import TetheredSubscriber
+from gravitate.broker.moves.tether.remote import Key, Remote
+from gravitate.broker.sessions.backlog import Backlog, Seen
+from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.states import BACK, LEASES, Owed
+from gravitate.broker.sessions.subscriptions import Subscriptions
+from gravitate.model.events import Batch
+
+LOST_S_MAX: Final = 40.0
+"""How long a subscriber is kept whose origin cannot be reached, or that this broker was reminded
+of; longer than a recall may take."""
+
+
+class TetheredSubscriberPorts(NamedTuple):
+    """Who is told of subscribers that are served here for others, and takes what is for them."""
+
+    deliver_here: Callable[[str, Deliveries], None]
+    """Takes what is for a client of this broker."""
+    on_served: Callable[[Entrusted], None]
+    """Told of what a subscriber of another broker's is served with, whenever that changes."""
+    on_paused: Callable[[Outbound], None]
+    on_back: Callable[[Outbound], None]
+    """Told of a subscriber that was sent elsewhere and is back."""
+    on_closed: Callable[[Outbound], None]
+    """Told of subscribers that end here, or can be reached no more."""
+    on_drained: Callable[[Outbound], None]
+    on_left: Callable[[str], None]
+    """Told of an origin that may need no link to this broker any more."""
+    look_back: Callable[[], None]
+    """Lets those that this broker was reminded of know what came before."""
+
+
+class TetheredSubscribers:
+    """All subscribers of this broker that are connected elsewhere, or were made to be moved."""
+
+    def __init__(
+        self,
+        context: Context,
+        engine: Engine,
+        dispatch: Dispatch,
+        subscriptions: Subscriptions,
+        paths: MovePaths,
+        links: LinkTable,
+        remote: Remote,
+        ports: TetheredSubscriberPorts,
+        guest_ports: GuestPorts,
+    ) -> None:
+        self._ports = ports
+        self._context = context
+        self._dispatch = dispatch
+        self._subscriptions = subscriptions
+        self._links = links
+        self._paths = paths
+        self._remote = remote
+        self._salvage = Salvage(context.options, links, dispatch)
+        self.guests = Guests(
+            context,
+            engine,
+            dispatch,
+            subscriptions,
+            paths,
+            links,
+            self._salvage,
+            self._make_guest,
+            guest_ports,
+        )
+
+    def __iter__(self) -> Iterator[TetheredSubscriber]:
+        return (end for end in self._remote if isinstance(end, TetheredSubscriber))
+
+    def find(self, subscriber: str) -> TetheredSubscriber | None:
+        """The latest of that name that is served here."""
+        found = self._remote.of_client(subscriber)
+        those = [one for one in found if isinstance(one, TetheredSubscriber)]
+        return max(those, key=lambda one: (one.incarnation, one.number), default=None)
+
+    def get(self, key: Key) -> TetheredSubscriber | None:
+        end = self._remote.get(key)
+        return end if isinstance(end, TetheredSubscriber) else None
+
+    def visitors(self) -> Iterator[TetheredSubscriber]:
+        """Those that are clients of other brokers."""
+        return (one for one in self if one.origin != self._context.broker_id)
+
+    # Their life ----------------------------------------------------------------------------
+
+    def adopt(self, session: Outbound, number: int) -> TetheredSubscriber:
+        """A subscriber in place of a client's session, as if tethered from here."""
+        key = (self._context.broker_id, number)
+        subscriber = self.make(key, session.id, session.incarnation, Owed.CONNECTED)
+        subscriber.continue_from(session)
+        self._subscriptions.hand_over(session, subscriber)
+        self._remote.add(subscriber)
+        return subscriber
+
+    def _make_guest(self, request: TakeGuest) -> Outbound:
+        key = (request.origin, request.number)
+        guest = self.make(key, request.subscriber, request.incarnation, Owed.STAGED)
+        guest.version = guest.wants = request.version
+        return guest
+
+    def make(self, key: Key, id: str, incarnation: int, state: Owed) -> TetheredSubscriber:
+        about = (self, self._remote, key, id, incarnation, state)
+        return TetheredSubscriber(*about, self._context, self._links, self._send)
+
+    def served(self, subscriber: TetheredSubscriber) -> Entrusted:
+        about = (subscriber.number, subscriber.attachment, subscriber.origin)
+        wanted = self._subscriptions.wanted(subscriber)
+        return Entrusted(*about, subscriber.id, subscriber.incarnation, wanted, subscriber.wants)
+
+    def tell_served(self, subscriber: TetheredSubscriber) -> None:
+        if subscriber.origin != self._context.broker_id:
+            self._ports.on_served(self.served(subscriber))
+
+    def close(self, end: TetheredSubscriber) -> None:
+        self._ports.on_closed(end)
+        self.end(end)
+
+    def end(self, subscriber: TetheredSubscriber) -> None:
+        """It is served here no more."""
+        if not self._remote.remove(subscriber):
+            return
+        subscriber.end()
+        subscriber.discard()
+        self._subscriptions.close(subscriber)
+        self.tell_served(subscriber)
+        if subscriber.observed:
+            context = self._context
+            for observer in context.observers:
+                observer.on_session(context.broker_id, subscriber.id, "left", context.now)
+        self._ports.on_left(subscriber.origin)
+
+    def overloaded(self, session: Outbound) -> None:
+        """Too much waits for a subscriber."""
+        self.guests.left(session)
+        if isinstance(session, TetheredSubscriber) and self._remote.has(session):
+            self.close(session)
+            session.say(CloseSession(OVERLOADED))
+
+    # Handing over --------------------------------------------------------------------------
+
+    def _send(
+        self, subscriber: TetheredSubscriber, batch: Batch, qos: int, sequence: int, version: int
+    ) -> bool:
+        """Hand a batch over; whether it has been taken already."""
+        origin, context = subscriber.origin, self._context
+        about = (subscriber.number, subscriber.attachment, sequence)
+        message = Deliveries(*about, qos, (batch,), version)
+        if origin == context.broker_id:
+            self._ports.deliver_here(origin, message)
+            return True
+        if origin in self._links:
+            self._dispatch.send_control(origin, message)
+            for observer in context.observers:
+                observer.on_handed_over(context.broker_id, origin, batch, context.now)
+        return False
+
+    def taken(self, origin: str, message: Deliveries) -> None:
+        """The origin's end of the link has received what was handed over."""
+        subscriber = self.get((origin, message.number))
+        if subscriber is not None:
+            subscriber.taken(message.attachment, message.sequence)
+            if subscriber.drained():
+                self._ports.on_drained(subscriber)
+
+    # What the origin says ------------------------------------------------------------------
+
+    def attach(self, origin: str, message: TetherAttach, role: Serving) -> None:
+        key = (origin, message.number)
+        found: Outbound | None
+        if role.move is not None:
+            former, found = self.get(key), self.guests.claim_tethered(*key, role.move)
+            if found is not None and former is not None:
+                self.end(former)
+        else:
+            found = self.get(key)
+            if found is not None:
+                self._ports.on_back(found)
+        if found is None:
+            self._remote.tell(origin, TetherClosed(message.number, message.attachment, NOT_HERE))
+            return
+        assert isinstance(found, TetheredSubscriber)
+        if not self._remote.has(found):
+            self._remote.add(found)
+        found.attachment = message.attachment
+        found.retain_again()
+        if role.move is not None:
+            found.enter(Owed.CLAIMED)
+        elif found.state in BACK:
+            if not found.observed:
+                self._subscriptions.arrived(found, "served", origin, self._context.now)
+            found.enter(Owed.RESUMING)
+        found.say(Attached())
+
+    def do(self, end: TetheredSubscriber, message: FromOrigin | HandedOver) -> None:
+        if isinstance(message, TetherWants):
+            end.wants = message.version
+            self._subscriptions.set(end, message.subscriptions)
+            if not self.guests.arrived(end) and end.state is Owed.RESUMING:
+                self._dispatch.release(end)
+            end.version = message.version
+            self.tell_served(end)
+
+    def on_paused(self, end: TetheredSubscriber) -> None:
+        self._ports.on_paused(end)
+
+    def detach(self, end: TetheredSubscriber) -> None:
+        self.close(end)
+
+    # What becomes of links -----------------------------------------------------------------
+
+    def down(self, origin: str) -> None:
+        """An origin has not been reached for a while."""
+        for end in self._remote.of_origin(origin):
+            if isinstance(end, TetheredSubscriber):
+                end.retain_no_more()
+
+    def on_origin_lost(self, end: TetheredSubscriber) -> None:
+        self._ports.on_closed(end)
+        if self.guests.left(end):
+            self.end(end)
+            return
+        end.retain_no_more()
+        self.lease(end, max(LOST_S_MAX, self._context.options.link_grace_s))
+
+    def lease(self, subscriber: TetheredSubscriber, for_s: float = LOST_S_MAX) -> None:
+        """It ends unless somebody comes for it, or recalls it, in time."""
+        subscriber.enter(Owed.LEASED if subscriber.observed else Owed.REMINDED)
+        self.set_lease(subscriber, for_s)
+
+    def set_lease(self, subscriber: TetheredSubscriber, for_s: float = LOST_S_MAX) -> None:
+        at = self._context.now + for_s
+        self._context.set_timer(VisitOver(subscriber.serial), at)
+
+    def expired(self, serial: int) -> None:
+        """Nobody has recalled a subscriber that was lost."""
+        subscriber = self._remote.by_serial(serial)
+        if isinstance(subscriber, TetheredSubscriber) and (
+            self.guests.stopping or subscriber.state in LEASES
+        ):
+            self._ports.on_closed(subscriber)
+            self.guests.left(subscriber)
+            self.end(subscriber)
+
+    def recall(self, answer: GuestAnswer) -> None:
+        """The origin is ready to serve the subscriber at home, or does so."""
+        self._ports.look_back()
+        subscriber = self.get((answer.origin, answer.number))
+        if subscriber is not None and subscriber.attachment >= answer.attachment:
+            return  # it has come here again since
+        if answer.step is GuestStep.READY:
+            seen, backlog = self._last_words(subscriber) if subscriber is not None else ((), ())
+            version = subscriber.version if subscriber is not None else 0
+            is_known = subscriber is not None
+            for cut in self._salvage.cuts(answer, seen, backlog, version, is_known=is_known):
+                self._paths.pass_on(answer.path[1], cut)
+        elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
+            self.close(subscriber)
+
+    def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
+        if subscriber.recalled is None:
+            self._ports.on_closed(subscriber)
+            subscriber.recalled = (subscriber.seen(), subscriber.backlog())
+            self.lease(subscriber)
+        return subscriber.recalled
+
+    def stop(self) -> None:
+        """This broker is about to stop: whoever is connected elsewhere is recalled first."""
+        for subscriber in list(self.visitors()):
+            self._ports.on_closed(subscriber)
+            if subscriber.state is Owed.PREPARING:
+                subscriber.enter(Owed.CONNECTED)
+            self.set_lease(subscriber)
+            subscriber.say(CloseSession(STOPPING))
