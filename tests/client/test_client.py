@@ -99,7 +99,7 @@ def test_unacknowledged_publications_are_sent_again_under_their_counters() -> No
             publisher = client(door, "p")
             await publisher.connect()
             assert await recorder.get(ClientConnected) == ClientConnected(
-                "p", publisher.incarnation, counts=True, attachment=1, follows=True
+                1, "p", publisher.incarnation, counts=True, attachment=1, follows=True
             )
             await publisher.publish("t", b"1")
             outcomes = [publisher.publish_nowait("t", b"%d" % n, qos=1) for n in (2, 3)]
@@ -114,7 +114,7 @@ def test_unacknowledged_publications_are_sent_again_under_their_counters() -> No
             assert (await outcomes[0]).counter == 2
             cut(door)
             assert await recorder.get(ClientConnected) == ClientConnected(
-                "p", publisher.incarnation, counts=True, attachment=2, follows=True
+                2, "p", publisher.incarnation, counts=True, attachment=2, follows=True
             )
             again = await recorder.get(ClientPublished)
             assert (again.first_counter, again.qos, len(again.bodies)) == (3, 1, 1)
@@ -143,7 +143,8 @@ def test_an_advertisement_is_made_and_made_again_after_a_cut() -> None:
             waiting = asyncio.ensure_future(publisher.advertise("stocks/#"))
             first = await recorder.get(ClientAdvertised)
             cut(door)
-            assert await recorder.get(ClientAdvertised) == first
+            again = await recorder.get(ClientAdvertised)
+            assert (again.name, again.filter) == (first.name, first.filter)
             recorder.attached["p"].advertisement_settled(first.name)
             recorder.attached["p"].flush()
             assert (await waiting).topic_filter == "stocks/#"
