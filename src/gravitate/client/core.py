@@ -124,6 +124,9 @@ class Core(Generic[P, B, S, A]):
 
     def __init__(self, place: P, policy: Policy, jitter: Callable[[], float]) -> None:
         self.state = State.OFFLINE
+        self.asks = False
+        """Whether anything may be asked for now."""
+        self.is_connected = False
         self.policy = policy
         self._jitter = jitter
         self._configured = place
@@ -153,18 +156,9 @@ class Core(Generic[P, B, S, A]):
         return self._places[0]
 
     @property
-    def is_connected(self) -> bool:
-        return self.state in CONNECTED
-
-    @property
-    def asks(self) -> bool:
-        """Whether anything may be asked for now."""
-        return self.state in ASKING
-
-    @property
     def takes(self) -> bool:
         """Whether publications are not in vain: said now, or kept until the client has moved."""
-        return self.state in CONNECTED or self.outgoing.holding
+        return self.is_connected or self.outgoing.holding
 
     # --- what the application wants ---------------------------------------------------------------
 
@@ -196,7 +190,7 @@ class Core(Generic[P, B, S, A]):
 
     def due(self) -> list[Publication[B]]:
         """The publications that are to be said now; ask whenever one was made."""
-        return self.outgoing.due() if self.state in ASKING else []
+        return self.outgoing.due() if self.asks else []
 
     # --- what happens on a connection -------------------------------------------------------------
 
@@ -247,6 +241,8 @@ class Core(Generic[P, B, S, A]):
         if row is None or (connection is not None and connection != self.connection):
             return []
         before, self.state = self.state, row.to
+        self.asks = row.to in ASKING
+        self.is_connected = row.to in CONNECTED
         effects: list[Effect] = getattr(self, f"_{row.do}")(*about)
         effects.append(Changed(before, row.to))
         return effects
