@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Lives
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
+from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.lock import MoveLock
-from gravitate.broker.moves.staging import Guest
 from gravitate.broker.options import DEFAULTS
 from gravitate.broker.routing.content.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.routing.settlement import Asker, Request, Settlement
@@ -205,7 +205,7 @@ def test_a_cut_is_whole_once_each_of_its_parts_has_come_in_its_turn(
     request = TakeGuest("m", ("a", "b"), "sub", 1, (), 1.0)
     lives = Lives(DEFAULTS, lambda *_: True)
     session = Outbound("sub", 1, DEFAULTS, lives, Owed.STAGED)
-    guest = Guest(request, session, is_recall=True, since=0.0)
+    guest = Guest(request, session, since=0.0)
     for lost in [*losses, set[int]()]:
         for number, part in enumerate(parts_of(backlog, 1, 1)):
             if number in lost:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import gravitate.broker
+from gravitate.broker.moves.table import Part
 from gravitate.broker.sessions.states import OWED, PUBLISHING, Owed, Publishing
 from gravitate.model.machines import Machine
 
@@ -22,11 +23,10 @@ MODULES = [
     importlib.import_module(info.name)
     for info in pkgutil.walk_packages(gravitate.broker.__path__, PREFIX)
 ]
+FOUND = [value for module in MODULES for value in vars(module).values()]
 MACHINES: dict[str, Machine[Any]] = {
-    value.name: value
-    for module in MODULES
-    for value in vars(module).values()
-    if isinstance(value, Machine)
+    **{value.name: value for value in FOUND if isinstance(value, Machine)},
+    **{value.name: value.machine() for value in FOUND if isinstance(value, Part)},
 }
 
 
@@ -104,16 +104,17 @@ def test_the_document_says_what_the_tables_say() -> None:
 
 KEPT = {
     "congested": "of a subscriber: whether its socket takes anything, which the driver tells",
+    "has_served": "of a guest: what is known of the place where it was served, not its own state",
     "held": "of a publisher elsewhere: what the broker there has last said of its own bounds",
     "indirect": "of a client's outbound: known from its state and what waits; read for every event",
     "reading_held": "of a publisher: what its client was last told, so that it is not told again",
 }
 """Booleans that are no states, each with its reason."""
-BASES = {"Outbound", "Inbound", "Session", "Tether"}
+BASES = {"Outbound", "Inbound", "Session", "Tether", "Run", "Guest"}
 
 
 def classes() -> Iterator[ast.ClassDef]:
-    """Sessions, both their halves, what stands for one of these, and tethers."""
+    """Sessions, both their halves, what stands for one of these, tethers, and runs of moves."""
     for module in MODULES:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):

@@ -108,7 +108,7 @@ def _mechanism(draw: random.Random, brokers: Sequence[str]) -> m.Message:
 
 def _move(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     move, path, way_back = draw.choice(MOVES), _path(draw, brokers), _path(draw, brokers, back=True)
-    match draw.randrange(6):
+    match draw.randrange(7):
         case 0:
             tether = draw.choice(("", *brokers))
             return m.PrepareMove(move, path, draw.choice((0.0, 5.0, -1.0)), tether)
@@ -129,6 +129,8 @@ def _move(draw: random.Random, brokers: Sequence[str]) -> m.Message:
                 move, way_back, step, "why", origin, _number(draw), draw.choice(CLIENTS),
                 _wanted(draw), _number(draw), _number(draw),
             )  # fmt: skip
+        case 5:
+            return g.StagingPoll(move, path)
     batches = tuple(_batch(draw, brokers) for _ in range(draw.randrange(3)))
     seen = tuple(
         (draw.choice(CLIENTS), draw.randint(1, 2), _number(draw)) for _ in range(draw.randrange(3))

@@ -12,6 +12,7 @@ from gravitate.broker.messages.guests import (
     GuestCut,
     GuestStep,
     Reminder,
+    StagingPoll,
     TakeGuest,
     Wanted,
 )
@@ -60,6 +61,7 @@ def guest_messages(
     return st.one_of(
         st.builds(TakeGuest, names, paths, names, numbers, wanted, st.floats(0, 60), origins),
         st.builds(GuestAnswer, names, paths, st.sampled_from(GuestStep), names, origins, numbers),
+        st.builds(StagingPoll, names, paths),
         st.lists(batches, max_size=2).flatmap(cut),
         st.builds(Entrusted, *served),
         st.builds(Reminder, *served),

@@ -16,6 +16,7 @@ from gravitate.broker.forwarding.destinations import Destinations
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.forwarding.strategy import FORWARDERS
+from gravitate.broker.interface.effects import Stay
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
 from gravitate.broker.links.seek import Seek
@@ -26,11 +27,13 @@ from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.mechanisms.pings import Pings
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.tether import Publishing, TetherAttach
+from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
+from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
 from gravitate.broker.moves.tether.deposits import Deposits, Reminders
 from gravitate.broker.moves.tether.origin import Tethers
@@ -45,10 +48,10 @@ from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.clients import ClientPorts, Clients
 from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.publishers import PublisherPorts, Publishers
 from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscriptions
 from gravitate.model.events import Batch
-from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 from gravitate.overlay.strategies import Forwarding, Routing
 from gravitate.overlay.topology import Topology
 
@@ -164,11 +167,11 @@ class Parts:
                 mark=self._mark,
                 is_congested=self.congestion.is_held,
                 on_gone=self._publisher_gone,
-                on_departure=lambda id, gone: self.relocations.on_departure(id, gone),
+                on_departure=lambda publisher, gone: self.relocations.on_departure(publisher, gone),
                 on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
                 on_taken_over=self._taken_over,
                 on_left=self._left,
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
+                on_closed=self._closed,
                 on_ended=lambda publisher: self.tethered.ended(publisher),
                 take=lambda input: self.clients.published(input),
             ),
@@ -207,8 +210,8 @@ class Parts:
             self.remote,
             self.seek.find,
             TetheredPublisherPorts(
-                on_paused=lambda publisher: self.relocations.on_paused(publisher),
-                on_closed=lambda publisher: self.relocations.on_closed(publisher),
+                on_paused=self.paused,
+                on_closed=self._closed,
             ),
         )
         self.tethers = Tethers(
@@ -226,8 +229,10 @@ class Parts:
             self.links,
             self.tether_links,
             self.dispatch.send_control,
-            lambda move: self.subscribers.guests.ended(move),
+            lambda move, granted, reason: self.engine.on_answer(move, granted, reason),
+            lambda move: self.engine.tell(move, On.ENDED),
         )
+        self.engine = Engine(context, self.paths, self.seek.find)
         self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
             context,
@@ -244,7 +249,7 @@ class Parts:
             self.publishers,
             self.publisher_tethers,
             ClientPorts(
-                on_ended=lambda session: self.subscribers.session_ended(session),
+                on_ended=self._session_ended,
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 continued=lambda input: self.reassignments.continued(input),
                 on_arrived=lambda session: self.reassignments.on_arrived(session),
@@ -252,26 +257,21 @@ class Parts:
         )
         self.relocations = Relocations(
             context,
+            self.engine,
             self.clients,
             self.publishers,
             self.publisher_tethers,
             self.tethered,
-            self.paths,
-            lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
-            lambda move, step: self.posts.entered(move, step),
-            lambda client: self.reassignments.is_moving(client),
         )
         self.reassignments = Reassignments(
             context,
+            self.engine,
             self.clients,
             self.dispatch,
             self.subscriptions,
             self.subscriber_tethers,
             tethered_subscribers,
             self.paths,
-            lambda move, outcome, reason: self.posts.ended(move, outcome, reason),
-            lambda move, step: self.posts.entered(move, step),
-            self.relocations.is_moving,
         )
         self.subscribers = SubscriberMoves(
             self.dispatch,
@@ -298,6 +298,7 @@ class Parts:
     def _tethered_subscribers(self) -> TetheredSubscribers:
         return TetheredSubscribers(
             self.context,
+            self.engine,
             self.dispatch,
             self.subscriptions,
             self.paths,
@@ -306,9 +307,9 @@ class Parts:
             TetheredSubscriberPorts(
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
-                on_paused=lambda session: self.reassignments.on_paused(session),
+                on_paused=self.paused,
                 on_back=lambda session: self.reassignments.on_back(session),
-                on_closed=lambda session: self.reassignments.closed(session),
+                on_closed=self._closed,
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 on_left=self.tether_links.review,
                 look_back=lambda: self.reminders.look_back(),
@@ -330,13 +331,9 @@ class Parts:
             self.links,
             self.dispatch.send_control,
             PostPorts(
-                protocols={
-                    RelocatePublisher: self.relocations.propose,
-                    ReassignSubscriber: self.reassignments.propose,
-                },
+                propose=self.engine.propose,
                 may_move=self.relocations.may_move,
                 ping=self.pings.ask,
-                seek=self.seek.find,
             ),
         )
 
@@ -344,6 +341,18 @@ class Parts:
 
     def _is_link_needed(self, peer: str) -> bool:
         return self.tethers.needs(peer) or self.remote.needs(peer) or self.tethered.expects(peer)
+
+    def paused(self, *ends: Inbound | Outbound) -> None:
+        """A client does nothing more here; one that is not to leave is told to go on."""
+        if not any(self.engine.tell_subject(end, On.PAUSED) for end in ends):
+            ends[0].say(Stay())
+
+    def _closed(self, end: Inbound | Outbound) -> None:
+        self.engine.tell_subject(end, On.CLOSED, f"{end.id!r} has disconnected")
+
+    def _session_ended(self, end: Outbound) -> None:
+        self._closed(end)
+        self.subscribers.guests.left(end)
 
     def _attach(self, origin: str, message: TetherAttach) -> None:
         if isinstance(message.role, Publishing):

@@ -51,8 +51,8 @@ from gravitate.broker.interface.inputs import (
 )
 from gravitate.broker.interface.timers import RecentOver, StopLate
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
-from gravitate.broker.mechanisms.host import MoveWatcher
 from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.moves.engine import MoveWatcher
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.outbound import Outbound
@@ -116,7 +116,7 @@ class Broker:
         self.links, self.peering = parts.links, parts.peering
         self.router, self.dispatch = parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
-        self.clients, self.publishers = parts.clients, parts.publishers
+        self.clients, self.publishers, self.engine = parts.clients, parts.publishers, parts.engine
         self.tethers, self.tethered = parts.publisher_tethers, parts.tethered
         self.tether_links, self.subscribers = parts.tether_links, parts.subscribers
         self._handlers = self._all_handlers()
@@ -131,7 +131,7 @@ class Broker:
         """Tell `watcher` how the moves that begin here go on; costs events nothing."""
         if self._detached is not None:
             watcher = guarded_call(watcher, self._detached)
-        self._parts.posts.move_watchers.append(watcher)
+        self._parts.engine.watchers.append(watcher)
 
     def start(self, now: float) -> list[Effect]:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
@@ -181,7 +181,7 @@ class Broker:
             LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
             DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
             Persisted: lambda i: clients.persisted(i.token),
-            MoveRequested: lambda i: parts.posts.propose(i.move),
+            MoveRequested: lambda i: parts.engine.propose(i.move),
             StopRequested: lambda i: self._request_stop(),
         }
 
@@ -193,8 +193,8 @@ class Broker:
 
     def _paused(self, input: ClientPaused) -> None:
         session = self.clients.by_connection.get(input.connection)
-        if session is not None and not self._parts.reassignments.paused(session.id):
-            self._parts.relocations.paused(session.id)
+        if session is not None:
+            self._parts.paused(session.outbound, session.inbound)
 
     def _end(self) -> list[Effect]:
         """The end of a step, in this order and nowhere else."""
@@ -232,13 +232,11 @@ class Broker:
         What clients have published is first handed over, or taken home, where they are tethered:
         links take nothing more once they are being emptied."""
         self._stopping = True
-        self._parts.reassignments.stop()
+        self._parts.engine.stop()
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
         self.subscribers.tethered.stop()
-        for publisher in self.publishers.departing:
-            self.publishers.abandon(publisher.id)
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
             self._context.set_timer(StopLate(), at)
@@ -247,6 +245,7 @@ class Broker:
         return (
             not self._parts.chores.waiting
             and not self.links.draining
+            and self._parts.engine.may_stop()
             and not len(self.tethers)
             and not any(self.subscribers.tethered.visitors())
         )

@@ -23,10 +23,9 @@ from gravitate.broker.messages.frames import (
 )
 from gravitate.broker.messages.guests import (
     Entrusted,
-    GuestAnswer,
     GuestCut,
+    GuestMessage,
     Reminder,
-    TakeGuest,
 )
 from gravitate.broker.messages.tether import Deliveries, FromOrigin, HandedOver, ToOrigin
 from gravitate.errors import PeerError
@@ -54,7 +53,7 @@ class Incoming:
             Drained: parts.congestion.on_drained,
             MechanismMessage: parts.posts.handle,
             **_all((PrepareMove, MoveAnswer, EndMove), parts.paths.handle),
-            **_all((TakeGuest, GuestCut, GuestAnswer), subscribers.handle_along_path),
+            **_all((*get_args(GuestMessage), GuestCut), subscribers.handle_along_path),
             Entrusted: parts.deposits.heard,
             Reminder: lambda peer, message: parts.reminders.remind(message),
         }

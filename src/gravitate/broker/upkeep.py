@@ -19,7 +19,6 @@ from gravitate.broker.interface.timers import (
     MoveLate,
     RecallAgain,
     RecentOver,
-    StageOver,
     StopLate,
     TetheredHoldOver,
     TetherLate,
@@ -65,7 +64,7 @@ class Upkeep:
         if change in (LinkChange.RESET, LinkChange.RESUMED):
             parts.tether_links.up(peer)
             parts.tethers.link_up(peer)
-            parts.subscribers.guests.link_up(peer)
+            parts.subscribers.guests.questions.link_up(peer)
         if change is not LinkChange.DOWN:
             parts.tether_links.review(peer)
         for observer in parts.context.observers:
@@ -89,8 +88,7 @@ class Upkeep:
         if change in (LinkChange.RESET, LinkChange.GIVEN_UP, LinkChange.ABSENT):
             parts.congestion.forget(peer)
         if change in (LinkChange.RESET, LinkChange.GIVEN_UP):
-            parts.relocations.lost(peer)
-            parts.reassignments.lost(peer)
+            parts.engine.on_link_lost(peer)
 
     def keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`."""
@@ -127,9 +125,8 @@ class Upkeep:
             LinkDown: lambda timer: self._tethers_down(timer.peer),
             HoldOver: lambda timer: parts.clients.hold_expired(timer.client),
             TetheredHoldOver: lambda timer: parts.tethered.hold_expired(timer.number),
-            MoveLate: lambda timer: self._move_late(timer.move),
+            MoveLate: lambda timer: parts.engine.on_timer(timer.move),
             LocksOver: lambda timer: parts.paths.watch_leases(),
-            StageOver: lambda timer: subscribers.guests.expired(timer.move),
             TetherLate: lambda timer: parts.tethers.late(timer.number),
             VisitOver: lambda timer: subscribers.tethered.expired(timer.number),
             RecallAgain: lambda timer: subscribers.tethers.ask_again(timer.number),
@@ -138,10 +135,6 @@ class Upkeep:
             RecentOver: lambda timer: self._forget_recent(),
             StopLate: lambda timer: self._late(),
         }
-
-    def _move_late(self, move: str) -> None:
-        self._parts.relocations.expired(move)
-        self._parts.reassignments.expired(move)
 
     def _tethers_down(self, peer: str) -> None:
         """A link that tethers go over has been down for a while. Where it is the tree's too, what
@@ -156,6 +149,6 @@ class Upkeep:
             self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
-        self._parts.subscribers.guests.link_given_up(peer)
+        self._parts.subscribers.guests.questions.link_given_up(peer)
         self._parts.remote.lost(peer)
         self._parts.tethers.link_lost(peer)

@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from gravitate.broker.moves.reassignment import LEASE_S
+from gravitate.broker.moves.reassignment import SOURCE
 from gravitate.model.events import Event
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate import random_networks
@@ -62,7 +62,7 @@ CRASHES_MAX = 4
 """Brokers that are killed in one phase, at most."""
 DOOMED_S = 0.05
 """Within this a broker is killed that is to be."""
-LEASES_S = 2 * LEASE_S
+LEASES_S = 2 * SOURCE.lease_s
 """After this long nobody is waited for any more who has left."""
 
 MECHANISMS: tuple[dict[str, dict[str, Any]], ...] = (
@@ -200,7 +200,7 @@ class RandomWorld:
         settle(self.world)
         if any(departing(self.world)):
             # Clients that left for good when they were told to go elsewhere.
-            self.world.run(self.world.now + LEASE_S)
+            self.world.run(self.world.now + SOURCE.lease_s)
             settle(self.world)
         self._check()
 

@@ -32,13 +32,18 @@ from gravitate.broker.interface.inputs import (
 )
 from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import GuestCut
-from gravitate.broker.moves.reassignment import ASK_AGAIN_S, LEASE_S, PATIENCE_S, UNDONE, State
+from gravitate.broker.moves.reassignment import SOURCE, State
+from gravitate.broker.moves.table import On
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import MoveOutcome, Rationale, ReassignSubscriber
 from tests.broker.moves.test_relocation import CHAIN, Ends
 from tests.support.wired import QUIET, Wired, at, told
+
+PATIENCE_S = {state: wait.patience_s or 0.0 for state, wait in SOURCE.waits.items()}
+LEASE_S = SOURCE.lease_s
+ASK_AGAIN_S = 5.0
 
 
 class Scene:
@@ -242,7 +247,7 @@ def test_who_was_not_handed_over_is_not_taken_in(scene: Scene) -> None:
 
 def test_one_that_comes_back_to_a_broker_that_has_forgotten_starts_anew(scene: Scene) -> None:
     scene.leave()
-    scene.wired.brokers["a"].subscribers.reassignments.stop()
+    scene.wired.brokers["a"].engine.stop()
     scene.arrive("a", Continues.BACK)
     scene.publish()
     assert ("pub-e", 2) in scene.wired.delivered("a", "sub")
@@ -273,15 +278,15 @@ def test_a_word_of_its_arrival_that_was_lost_is_asked_for_again(scene: Scene) ->
 @pytest.mark.parametrize("state", [State.ASKED, State.PREPARING])
 def test_a_timer_that_is_a_little_early_counts_as_on_time(scene: Scene, state: State) -> None:
     wired = scene.wired
-    moves = wired.brokers["a"].subscribers.reassignments
+    moves = wired.brokers["a"].engine
     guests = wired.brokers["d"].subscribers.guests
     if state is State.ASKED:
-        scene.request_until(lambda: bool(moves.under_way()))
+        scene.request_until(lambda: any(moves.under_way()))
     else:
         scene.request_until(lambda: len(guests) == 1)
         scene.publish_soon()
     wired.fire_early("a", MoveLate("m1"))
-    assert scene.ends.outcomes == [UNDONE[state]]
+    assert scene.ends.outcomes == [MoveOutcome(SOURCE.upon(state, On.LATE)[0].to.value)]
     scene.publish()
     scene.acknowledge("a")
     scene.served("a")

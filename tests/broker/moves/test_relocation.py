@@ -26,13 +26,14 @@ from gravitate.broker.interface.inputs import (
     MoveRequested,
 )
 from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.moves.relocation import PATIENCE_S, State
+from gravitate.broker.moves.relocation import SOURCE, State
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
 from tests.support.wired import Wired, at, told
 
+PATIENCE_S = {state: wait.patience_s or 0.0 for state, wait in SOURCE.waits.items()}
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
 """a - b - c - d, and e beside b."""
 
@@ -265,7 +266,7 @@ def test_a_publisher_that_vanishes_on_its_way_leaves_nothing_behind(scene: Scene
     scene.wired.pass_time(PATIENCE_S[State.LEAVING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     assert scene.toward() == {}
-    assert len(scene.wired.brokers["a"].publishers.departing) == 0
+    assert not len(scene.wired.brokers["a"].publishers.departing)
 
 
 def test_a_source_that_was_restarted_confirms_what_it_does_not_remember(scene: Scene) -> None:

@@ -17,10 +17,6 @@ class _OfLink(_Timer, frozen=True):
     peer: str
 
 
-class _OfMove(_Timer, frozen=True):
-    move: str
-
-
 class _OfNumber(_Timer, frozen=True):
     number: int
 
@@ -63,16 +59,14 @@ class TetheredHoldOver(_OfNumber, frozen=True):
     """The same of a publisher whose client is connected elsewhere."""
 
 
-class MoveLate(_OfMove, frozen=True):
+class MoveLate(_Timer, frozen=True):
     """A state of it has lasted long, or too long."""
+
+    move: str
 
 
 class LocksOver(_Timer, frozen=True):
     """A move's hold on this broker has ended."""
-
-
-class StageOver(_OfMove, frozen=True):
-    """Nobody has come for the session that it was to bring."""
 
 
 class TetherLate(_OfNumber, frozen=True):
@@ -115,7 +109,6 @@ Timer = (
     | TetheredHoldOver
     | MoveLate
     | LocksOver
-    | StageOver
     | TetherLate
     | VisitOver
     | RecallAgain

@@ -1,43 +1,30 @@
-"""Where mechanisms stand at their broker: messages, timers, proposals.
-
-Owns the moves proposed here. A move needs a protocol that carries it
-out; a kind of move without one is refused at once, and the proposer observes that.
-"""
+"""Where mechanisms stand at their broker: messages, timers, proposals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import MechanismTimer
-from gravitate.broker.links.seek import Found
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import (
     Control,
     MechanismMessage,
 )
-from gravitate.model.moves import ClientMove, Move, MoveOutcome
-
-MoveProtocol = Callable[[Move], None]
-MoveWatcher = Callable[[Move, str, str, float], None]
-"""Told of each step of a move, at its end of the outcome and why it was not done; and when."""
+from gravitate.model.moves import Move
 
 
 class PostPorts(NamedTuple):
     """What mechanisms ask their broker for."""
 
-    protocols: Mapping[type, MoveProtocol]
-    """What carries out a kind of move; it reports the end by `ended`."""
+    propose: Callable[[Move], None]
+    """Carry out a move; the proposer observes its end."""
     may_move: Callable[[str], bool]
     """Whether a client of this broker could be relocated."""
     ping: Callable[[Mechanism, str, Sequence[str]], None]
     """Ask a client of this broker how far others are from it."""
-    seek: Callable[[str, Found], None]
-    """The way to a broker."""
 
 
 class Posts:
@@ -56,8 +43,7 @@ class Posts:
         self._links = links
         self._send = send
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
-        self.may_move, self.ping = ports.may_move, ports.ping
-        self.move_watchers: list[MoveWatcher] = []
+        self.propose, self.may_move, self.ping = ports.propose, ports.may_move, ports.ping
 
     def attach(self) -> None:
         for mechanism in self._mechanisms.values():
@@ -70,38 +56,6 @@ class Posts:
 
     def on_timer(self, timer: MechanismTimer) -> None:
         self._mechanisms[timer.mechanism].on_timer(timer.key, self._context.now)
-
-    def propose(self, move: Move) -> None:
-        """A move that brings no path begins when the way is known."""
-        if not isinstance(move, ClientMove) or move.path:
-            self._begin(move)
-            return
-
-        def begin(path: tuple[str, ...] | None) -> None:
-            if path is None:
-                self.ended(move, MoveOutcome.REFUSED, f"no way to {move.target} is known")
-            else:
-                self._begin(msgspec.structs.replace(move, path=path))
-
-        self._ports.seek(move.target, begin)
-
-    def _begin(self, move: Move) -> None:
-        protocol = self._ports.protocols.get(type(move))
-        if protocol is None:
-            self.ended(move, MoveOutcome.REFUSED, "brokers do not carry out this kind of move")
-        else:
-            protocol(move)
-
-    def entered(self, move: Move, step: str, reason: str = "") -> None:
-        """A move goes on, or has ended."""
-        for watcher in self.move_watchers:
-            watcher(move, step, reason, self._context.now)
-
-    def ended(self, move: Move, outcome: MoveOutcome, reason: str = "") -> None:
-        self.entered(move, outcome.value, reason)
-        context = self._context
-        for observer in context.observers:
-            observer.on_move(context.broker_id, move, outcome, context.now)
 
     def send(self, mechanism: Mechanism, peer: str, body: bytes) -> None:
         self._send(peer, MechanismMessage(mechanism.name, body))

@@ -3,8 +3,8 @@
 `Entrusted` and `Reminder` are said between neighbours, of those they serve for others: what a
 broker must not forget when it is killed is known to its neighbours (`deposits`).
 
-`TakeGuest`, `GuestAnswer` and `GuestCut` go along the path of a move, over primary links: their
-place among the events on them is part of what they mean (`staging`).
+`TakeGuest`, `GuestAnswer`, `GuestCut` and `StagingPoll` go along the path of a move, over primary
+links: their place among the events on them is part of what they mean (`staging`).
 
 Part of `messages`, which says what frames and messages are.
 """
@@ -107,6 +107,14 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     """Of what the batches were matched by."""
 
 
+class StagingPoll(msgspec.Struct, frozen=True, tag="guestpoll"):
+    """The last broker of `path` is to say again that the guest has arrived, or is gone: its word
+    may have been lost. Goes from the first to the last."""
+
+    move: str
+    path: tuple[str, ...]
+
+
 class OfServed(msgspec.Struct, frozen=True):
     """Said about a subscriber that is served by one broker and connected to another, `origin`,
     which calls it `number`."""
@@ -135,7 +143,7 @@ class Reminder(OfServed, frozen=True, tag="remind"):
     version: Natural = 0
 
 
-GuestMessage = TakeGuest | GuestAnswer
+GuestMessage = TakeGuest | GuestAnswer | StagingPoll
 """Said along the path of a subscriber's move; `GuestCut` too, which carries batches."""
 Deposit = Entrusted | Reminder
 """Said between neighbours."""

@@ -28,9 +28,6 @@ from gravitate.broker.moves.lock import MoveLock
 from gravitate.errors import PeerError
 from gravitate.model.moves import LOCKED, ClientMove
 
-Answered = Callable[[bool, str], None]
-"""Told whether the brokers on the path let the move begin, and why not."""
-
 
 class MovePaths:
     def __init__(
@@ -39,15 +36,16 @@ class MovePaths:
         links: LinkTable,
         tether_links: TetherLinks,
         send: Callable[[str, Control | Carrying], None],
-        on_end: Callable[[str], None],
+        on_answer: Callable[[str, bool, str], None],
+        on_end: Callable[[str], object],
     ) -> None:
         self._context = context
         self._links = links
         self._tether_links = tether_links
         self.lock = MoveLock()
         self._send = send
-        self._asked: dict[str, Answered] = {}
-        """Moves that begin here and wait for the answer of their path."""
+        self._on_answer = on_answer
+        """Told whether the brokers on the path of a move let it begin, and why not."""
         self._on_end = on_end
         """Told of every move that is over."""
 
@@ -77,11 +75,10 @@ class MovePaths:
         if at is not None:
             self._context.set_timer(LocksOver(), at)
 
-    def ask(self, move: ClientMove, lease_s: float, tether: str, answered: Answered) -> None:
+    def ask(self, move: ClientMove, lease_s: float, tether: str) -> None:
         """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
         client stays connected, if it does."""
         self._request_lock(move.id, lease_s)
-        self._asked[move.id] = answered
         self._send(move.path[1], PrepareMove(move.id, move.path, lease_s, tether))
 
     def end(self, move: ClientMove) -> None:
@@ -100,8 +97,8 @@ class MovePaths:
                     self.lock.release(message.move)
                 if place:
                     self.pass_on(message.path[place - 1], message)
-                elif (answered := self._asked.pop(message.move, None)) is not None:
-                    answered(message.granted, message.reason)
+                else:
+                    self._on_answer(message.move, message.granted, message.reason)
             case EndMove():
                 self._let_go(message)
 
@@ -149,7 +146,6 @@ class MovePaths:
         return ""
 
     def _let_go(self, message: EndMove) -> None:
-        self._asked.pop(message.move, None)
         self.lock.release(message.move)
         self._tether_links.expect_no_more(message.move)
         self._on_end(message.move)

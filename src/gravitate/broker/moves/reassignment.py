@@ -29,89 +29,91 @@ later is changed where it arrives.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, Stay
 from gravitate.broker.interface.inputs import ClientConnected, Continues
-from gravitate.broker.interface.timers import MoveLate
 from gravitate.broker.messages.guests import (
     GuestAnswer,
     GuestCut,
-    GuestStep,
+    StagingPoll,
     TakeGuest,
 )
+from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.path import MovePaths
+from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.local import LocalOutbound
 from gravitate.broker.sessions.outbound import Outbound
-from gravitate.broker.sessions.states import Owed
+from gravitate.broker.sessions.states import OWED, Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
-from gravitate.model.moves import Move, MoveOutcome, ReassignSubscriber
+from gravitate.model.moves import ReassignSubscriber
 
 
 class State(enum.Enum):
+    SEEKING = "seeking"
     ASKED = "asked"
     PREPARING = "preparing"
     CUTTING = "cutting"
     LEAVING = "leaving"
+    DONE = "done"
+    REFUSED = "refused"
+    ROLLED_BACK = "rolled back"
 
 
-FOLLOWS: Final = {
-    State.PREPARING: State.ASKED,
-    State.CUTTING: State.PREPARING,
-    State.LEAVING: State.CUTTING,
-}
-"""What a state comes after; the first comes after nothing."""
-
-PATIENCE_S: Final = {
-    State.ASKED: 5.0,
-    State.PREPARING: 10.0,
-    State.CUTTING: 5.0,
-    State.LEAVING: 20.0,
-}
-"""How long a move may stay in a state."""
-LEASE_S: Final = sum(PATIENCE_S.values())
-ASK_AGAIN_S: Final = 5.0
-"""How often the target of a client under way is asked about it: its word may have been lost."""
-
-UNDONE: Final = {
-    State.ASKED: MoveOutcome.REFUSED,
-    State.PREPARING: MoveOutcome.ROLLED_BACK,
-    State.CUTTING: MoveOutcome.ROLLED_BACK,
-    State.LEAVING: MoveOutcome.ROLLED_BACK,
-}
-"""What becomes of a move that does not get any further."""
-
-WAITED_FOR: Final = {
-    State.ASKED: "the brokers on the path did not all answer",
-    State.PREPARING: "the target's subscriptions did not settle",
-    State.CUTTING: "the client did not pause, or the target did not answer",
-    State.LEAVING: "the client arrived nowhere",
-}
+class Own(enum.Enum):
+    READY = "the target serves it too, and keeps what comes"
+    TAKEN = "the target knows what the client has had"
+    ARRIVED = "the subscriber is served by the target"
+    GONE = "the target does not expect it any more"
+    DRAINED = "nothing may be under way to the client any more"
+    CHANGED = "the client has changed what it subscribes to"
+    OVERLOADED = "too much was kept for it"
 
 
-class _Reassignment:
-    """One move, at its source."""
+UNDONE: Final = (Own.GONE, Own.CHANGED, On.LINK_LOST, On.STOPPING, On.LATE)
+"""What rolls a move back before the client has left."""
 
-    __slots__ = ("move", "paused", "session", "since", "state", "taken")
-
-    def __init__(self, move: ReassignSubscriber, session: Outbound) -> None:
-        self.move = move
-        self.session = session
-        self.state = State.ASKED
-        self.since = 0.0
-        """When it came to be in this state."""
-        self.paused = False
-        """The client asks for nothing more."""
-        self.taken = False
-        """The target knows what the client has had."""
+SOURCE: Final = Part(
+    "reassignment, source",
+    State,
+    {
+        **opening_waits(State),
+        State.PREPARING: Wait(10.0, "the target's subscriptions did not settle"),
+        State.CUTTING: Wait(5.0, "the client did not pause, or the target did not answer"),
+        State.LEAVING: Wait(20.0, "the client arrived nowhere", again=(5.0, "poll")),
+    },
+    (
+        *opening(State, State.PREPARING, "stage"),
+        Row(State.SEEKING, Own.CHANGED, State.REFUSED),
+        Row(State.ASKED, Own.CHANGED, State.REFUSED),
+        Row(State.PREPARING, Own.READY, State.CUTTING, "cut"),
+        Row(State.PREPARING, On.CLOSED, State.ROLLED_BACK),
+        *(Row(State.PREPARING, event, State.ROLLED_BACK, "release") for event in UNDONE),
+        Row(State.CUTTING, On.PAUSED, State.CUTTING, "look"),
+        Row(State.CUTTING, Own.TAKEN, State.CUTTING, "look"),
+        Row(
+            State.CUTTING, Own.DRAINED, State.ROLLED_BACK, "go_on", "has_published",
+            "the client published meanwhile",
+        ),
+        Row(State.CUTTING, Own.DRAINED, State.LEAVING, "send_away", "is_quiet"),
+        Row(State.CUTTING, On.CLOSED, State.ROLLED_BACK),
+        *(Row(State.CUTTING, event, State.ROLLED_BACK, "go_on") for event in UNDONE),
+        Row(State.LEAVING, Own.ARRIVED, State.DONE, "leave"),
+        Row(State.LEAVING, On.CAME_BACK, State.ROLLED_BACK),
+        Row(State.LEAVING, On.CLOSED, State.ROLLED_BACK),
+        Row(State.LEAVING, Own.OVERLOADED, State.ROLLED_BACK, "leave", "is_parked"),
+        Row(State.LEAVING, Own.OVERLOADED, State.ROLLED_BACK),
+        Row(State.LEAVING, On.STOPPING, State.ROLLED_BACK, "leave", "is_parked"),
+        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "leave", "is_parked"),
+        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "lease"),
+    ),
+)  # fmt: skip
 
 
 class Reassignments:
@@ -120,303 +122,173 @@ class Reassignments:
     def __init__(
         self,
         context: Context,
+        engine: Engine,
         clients: Clients,
         dispatch: Dispatch,
         subscriptions: Subscriptions,
         tethers: SubscriberTethers,
         tethered: TetheredSubscribers,
         paths: MovePaths,
-        ended: Callable[[Move, MoveOutcome, str], None],
-        entered: Callable[[Move, str], None],
-        is_busy: Callable[[str], bool],
     ) -> None:
         self._context = context
+        self._engine = engine
         self._clients = clients
         self._dispatch = dispatch
         self._subscriptions = subscriptions
         self._tethers = tethers
         self._tethered = tethered
         self._paths = paths
-        self._ended = ended
-        self._entered = entered
-        self._by_subscriber: dict[str, _Reassignment] = {}
-        self._is_busy = is_busy
-        """Whether a client is about to be sent elsewhere for another reason."""
+        self._parked: dict[str, Outbound] = {}
+        """What is kept for clients that were sent elsewhere."""
+        engine.lead(ReassignSubscriber, SOURCE, self)
 
     # Beginning -----------------------------------------------------------------------------
 
-    def propose(self, move: Move) -> None:
-        """Begin to carry out a move; its end is told to `ended`."""
-        assert isinstance(move, ReassignSubscriber)
-        session = self.served(move.subscriber)
-        objection = self._objection(move, session)
-        if objection:
-            self._ended(move, MoveOutcome.REFUSED, objection)
-            return
-        assert session is not None
-        if self._stays(session):
-            assert isinstance(session, LocalOutbound)
-            session = self._tethers.make(session)
-        origin = session.origin if isinstance(session, TetheredSubscriber) else ""
-        reassignment = self._by_subscriber[move.subscriber] = _Reassignment(move, session)
-        self._paths.ask(move, LEASE_S, origin, partial(self._granted, reassignment))
-        self._enter(reassignment, State.ASKED)
+    def objection(self, move: ReassignSubscriber) -> str:
+        """Why the move cannot begin; empty when it can."""
+        here, id = self._context.broker_id, repr(move.subscriber)
+        subscriber = self._served(move.subscriber)
+        if subscriber is None:
+            return f"{id} is not served by {here}"
+        if self._engine.is_busy(subscriber):
+            return f"{id} is on the move already"
+        if subscriber.holding:
+            return f"{id} is still arriving"
+        if not subscriber.subscriptions:
+            return f"{id} subscribes to nothing at {here}"
+        if subscriber.unsettled_subscriptions:
+            return f"what {id} subscribes to is not settled yet"
+        session = self._clients.sessions.get(move.subscriber)
+        if session is not None and self._engine.is_busy(session.inbound):
+            return f"{id} is on the move as a publisher"
+        return ""
 
-    def served(self, id: str) -> Outbound | None:
-        """The session that serves a subscriber, if that is here."""
+    def begin(self, move: ReassignSubscriber) -> Begun:
+        subscriber = self._served(move.subscriber)
+        assert subscriber is not None
+        if self._stays(subscriber):
+            assert isinstance(subscriber, LocalOutbound)
+            subscriber = self._tethers.make(subscriber)
+        return Begun(subscriber, subscriber.origin or "")
+
+    def _served(self, id: str) -> Outbound | None:
+        """The subscriber, if it is served here."""
         session = self._clients.sessions.get(id)
         if session is not None and session.outbound.place is None:
             return session.outbound
         return self._tethered.find(id)
 
-    def _stays(self, session: Outbound) -> bool:
-        """Whether the client of a session here cannot be sent elsewhere."""
-        return session.origin is None and self._clients.sessions[session.id].stays_as_subscriber()
+    def _stays(self, subscriber: Outbound) -> bool:
+        """Whether a client that is connected here cannot be sent elsewhere."""
+        is_client = subscriber.origin is None
+        return is_client and self._clients.sessions[subscriber.id].stays_as_subscriber()
 
-    def under_way(self) -> list[ReassignSubscriber]:
-        return [reassignment.move for reassignment in self._by_subscriber.values()]
-
-    def is_moving(self, subscriber: str) -> bool:
-        """Whether the client of a session here is about to be sent elsewhere."""
-        moving = self._by_subscriber.get(subscriber)
-        return moving is not None and not isinstance(moving.session, TetheredSubscriber)
-
-    def _objection(self, move: ReassignSubscriber, session: Outbound | None) -> str:
-        """Why the move cannot begin; empty when it can."""
-        here, id = self._context.broker_id, repr(move.subscriber)
-        if session is None:
-            return f"{id} is not served by {here}"
-        if move.subscriber in self._by_subscriber:
-            return f"{id} is on the move already"
-        if session.holding:
-            return f"{id} is still arriving"
-        if not session.subscriptions:
-            return f"{id} subscribes to nothing at {here}"
-        if session.unsettled_subscriptions:
-            return f"what {id} subscribes to is not settled yet"
-        if self._is_busy(move.subscriber):
-            return f"{id} is on the move as a publisher"
-        return self._paths.objection(move)
-
-    def _granted(self, reassignment: _Reassignment, granted: bool, reason: str) -> None:
-        if not granted:
-            self._end(reassignment, MoveOutcome.REFUSED, reason)
-            return
-        self._enter(reassignment, State.PREPARING)
-        move, session = reassignment.move, reassignment.session
-        session.enter(Owed.PREPARING)
-        origin, number, version = "", 0, 0
-        if isinstance(session, TetheredSubscriber):
-            (origin, number), version = session.key, session.version
-        wanted = self._subscriptions.wanted(session)
-        about = (session.id, session.incarnation, wanted)
-        request = TakeGuest(move.id, move.path, *about, LEASE_S, origin, number, version)
-        self._paths.pass_on(move.path[1], request)
-
-    # On the way ----------------------------------------------------------------------------
+    # What happens --------------------------------------------------------------------------
 
     def on_answer(self, answer: GuestAnswer) -> None:
-        reassignment = self._moving(answer.move)
-        if reassignment is None:
-            if answer.origin:
-                self._tethered.recall(answer)
-            return
-        state = reassignment.state
-        match answer.step:
-            case GuestStep.READY if state is State.PREPARING:
-                self._cut(reassignment)
-            case GuestStep.TAKEN if state is State.CUTTING:
-                reassignment.taken = True
-                self.on_drained(reassignment.session)
-            case GuestStep.ARRIVED if state is State.LEAVING:
-                self._end(reassignment, MoveOutcome.DONE, "")
-                self._leave(reassignment.session)
-            case GuestStep.GONE if state is not State.LEAVING:
-                self._roll_back(reassignment, answer.reason)
+        """What the target says means something to the source, or to one that serves for others."""
+        event = Own[answer.step.name]
+        if not self._engine.tell(answer.move, event, answer.reason) and answer.origin:
+            self._tethered.recall(answer)
 
-    def _cut(self, reassignment: _Reassignment) -> None:
-        self._enter(reassignment, State.CUTTING)
-        move, session = reassignment.move, reassignment.session
-        self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, session.seen()))
-        session.enter(Owed.CUTTING)
-        session.say(Redirect(move.target))
+    def on_drained(self, subscriber: Outbound) -> None:
+        self._engine.tell_subject(subscriber, Own.DRAINED)
 
-    def paused(self, id: str) -> bool:
-        """Whether the client of a session has paused for a move of this kind."""
-        session = self._clients.sessions.get(id)
-        if session is None or not self.is_moving(id):
-            return False
-        self.on_paused(session.outbound)
-        return True
+    def on_changed(self, subscriber: Outbound) -> None:
+        reason = f"{subscriber.id!r} subscribed to something else meanwhile"
+        self._engine.tell_subject(subscriber, Own.CHANGED, reason)
 
-    def on_paused(self, session: Outbound) -> None:
-        reassignment = self._of(session)
-        if reassignment is None or reassignment.state is not State.CUTTING:
-            session.say(Stay())
-        else:
-            reassignment.paused = True
-            self.on_drained(session)
+    def on_back(self, subscriber: Outbound) -> None:
+        """A tethered subscriber is here again."""
+        self._engine.tell_subject(subscriber, On.CAME_BACK, f"{subscriber.id!r} came back")
 
-    def on_drained(self, session: Outbound) -> None:
-        """Send the subscriber away once nothing is under way to it, or from it."""
-        reassignment = self._of(session)
-        if (
-            reassignment is None
-            or reassignment.state is not State.CUTTING
-            or not (reassignment.paused and reassignment.taken and session.drained())
-        ):
-            return
-        move = reassignment.move
-        if isinstance(session, TetheredSubscriber):
-            self._enter(reassignment, State.LEAVING)
-            session.enter(Owed.DETACHED)
-            session.move = move.id
-            session.say(CloseSession(MOVED, move.target))
-        elif self._stays(session):
-            self._roll_back(reassignment, f"{session.id!r} published meanwhile")
-        else:
-            self._enter(reassignment, State.LEAVING)
-            self._clients.park(session, move.target)
-
-    # The client comes back, or does not ------------------------------------------------------
+    def on_overloaded(self, subscriber: Outbound) -> None:
+        reason = f"too much waits for {subscriber.id!r}"
+        self._engine.tell_subject(subscriber, Own.OVERLOADED, reason)
 
     def continued(self, input: ClientConnected) -> Outbound | None:
-        """The session that a client goes on with which connects here."""
-        parked = self._come_for(input)
+        """What a client goes on with which connects here."""
+        parked = self._parked.pop(input.session, None)
+        if parked is not None:
+            self.on_back(parked)
+            if input.continues is Continues.BACK and parked.incarnation == input.incarnation:
+                return parked
+            self._clients.end_parked(parked)
         if input.continues is Continues.MOVED:
             return self._tethered.guests.claim(input.session, input.incarnation)
-        return parked
-
-    def _come_for(self, input: ClientConnected) -> Outbound | None:
-        """The session that was kept for a client, if it comes back to it; else that ends."""
-        reassignment = self._by_subscriber.get(input.session)
-        if (
-            reassignment is None
-            or isinstance(reassignment.session, TetheredSubscriber)
-            or reassignment.state is not State.LEAVING
-        ):
-            return None
-        session = reassignment.session
-        self._end(reassignment, MoveOutcome.ROLLED_BACK, f"{session.id!r} came back")
-        if input.continues is Continues.BACK and session.incarnation == input.incarnation:
-            return session
-        self._leave(session)
         return None
 
-    def on_arrived(self, session: Outbound) -> None:
-        """The client of a session that holds has received nothing elsewhere."""
-        self._subscriptions.confirm(session)
-        if not self._tethered.guests.arrived(session):
-            self._dispatch.release(session)
+    def on_arrived(self, subscriber: Outbound) -> None:
+        """The client of one that holds has received nothing elsewhere."""
+        self._subscriptions.confirm(subscriber)
+        if not self._tethered.guests.arrived(subscriber):
+            self._dispatch.release(subscriber)
 
-    def on_back(self, session: Outbound) -> None:
-        """A tethered subscriber is here again."""
-        reassignment = self._of(session)
-        if reassignment is not None:
-            self._end(reassignment, MoveOutcome.ROLLED_BACK, f"{session.id!r} came back")
+    # Guards and actions --------------------------------------------------------------------
 
-    def _leave(self, session: Outbound) -> None:
+    def is_quiet(self, run: Run, about: None) -> bool:
+        """Nothing is under way to the client, or from it, and the target has the cut."""
+        return {On.PAUSED, Own.TAKEN} <= run.heard and bool(run.subject.drained())
+
+    def has_published(self, run: Run, about: None) -> bool:
+        return self.is_quiet(run, about) and self._stays(run.subject)
+
+    def is_parked(self, run: Run, about: None) -> bool:
+        """The client itself was sent elsewhere, and not its broker told to go there for it."""
+        return run.subject.origin is None
+
+    def stage(self, run: Run, about: None) -> None:
+        move, subscriber = run.move, run.subject
+        subscriber.enter(Owed.PREPARING)
+        whose: tuple[str, int, int] = ("", 0, 0)
+        if isinstance(subscriber, TetheredSubscriber):
+            whose = (*subscriber.key, subscriber.version)
+        wanted = self._subscriptions.wanted(subscriber)
+        what = (subscriber.id, subscriber.incarnation, wanted)
+        request = TakeGuest(move.id, move.path, *what, SOURCE.lease_s, *whose)
+        self._paths.pass_on(move.path[1], request)
+
+    def cut(self, run: Run, about: None) -> None:
+        move, subscriber = run.move, run.subject
+        self._paths.pass_on(move.path[1], GuestCut(move.id, move.path, subscriber.seen()))
+        subscriber.enter(Owed.CUTTING)
+        subscriber.say(Redirect(move.target))
+
+    def look(self, run: Run, about: None) -> None:
+        self._engine.take(run, Own.DRAINED)
+
+    def send_away(self, run: Run, about: None) -> None:
+        move, subscriber = run.move, run.subject
+        if isinstance(subscriber, TetheredSubscriber):
+            subscriber.enter(Owed.DETACHED)
+            subscriber.move = move.id
+            subscriber.say(CloseSession(MOVED, move.target))
+        else:
+            self._parked[subscriber.id] = subscriber
+            self._clients.park(subscriber, move.target)
+
+    def poll(self, run: Run, about: None) -> None:
+        """The target's word may have been lost."""
+        self._paths.pass_on(run.move.path[1], StagingPoll(run.id, run.move.path))
+
+    def leave(self, run: Run, about: None) -> None:
         """The subscriber is served elsewhere, or is gone."""
-        if isinstance(session, TetheredSubscriber):
-            self._tethered.end(session)
+        if isinstance(run.subject, TetheredSubscriber):
+            self._tethered.end(run.subject)
         else:
-            self._clients.end_parked(session)
+            del self._parked[run.subject.id]
+            self._clients.end_parked(run.subject)
 
-    # What goes wrong -----------------------------------------------------------------------
+    def lease(self, run: Run, about: None) -> None:
+        """Its broker may still come for it, if it has not brought it here by another move."""
+        if run.subject.state not in OWED.ends:
+            self._tethered.lease(run.subject)
 
-    def on_changed(self, session: Outbound) -> None:
-        reassignment = self._of(session)
-        if reassignment is not None and reassignment.state is not State.LEAVING:
-            self._roll_back(reassignment, f"{session.id!r} subscribed to something else meanwhile")
-
-    def closed(self, session: Outbound) -> None:
-        """The subscriber is gone, or cannot be reached."""
-        reassignment = self._of(session)
-        if reassignment is not None:
-            outcome = UNDONE[reassignment.state]
-            self._end(reassignment, outcome, f"{session.id!r} has disconnected")
-
-    def overloaded(self, session: Outbound) -> None:
-        """Too much was kept for a client that was sent elsewhere."""
-        reassignment = self._of(session)
-        if reassignment is not None and reassignment.state is State.LEAVING:
-            self._end(reassignment, MoveOutcome.ROLLED_BACK, f"too much waits for {session.id!r}")
-            if not isinstance(session, TetheredSubscriber):
-                self._leave(session)
-
-    def lost(self, peer: str) -> None:
-        """The link to `peer` has forgotten what was under way on it."""
-        for reassignment in list(self._by_subscriber.values()):
-            if reassignment.state is not State.LEAVING and reassignment.move.path[1] == peer:
-                self._roll_back(reassignment, f"the link to {peer} was lost")
-
-    def expired(self, move: str) -> None:
-        """A state has lasted long, or too long."""
-        reassignment = self._moving(move)
-        if reassignment is None:
-            return
-        state, session = reassignment.state, reassignment.session
-        if self._context.now < reassignment.since + PATIENCE_S[state]:
-            path = reassignment.move.path
-            self._paths.pass_on(path[1], GuestCut(move, path, ()))
-            self._wait(reassignment)
-            return
-        reason = f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s"
-        if state is not State.LEAVING:
-            self._roll_back(reassignment, reason)
-            return
-        self._end(reassignment, UNDONE[state], reason)
-        if isinstance(session, TetheredSubscriber):
-            self._tethered.lease(session)
-        else:
-            self._leave(session)
-
-    def stop(self) -> None:
-        """This broker is about to stop: nobody is waited for any more."""
-        for reassignment in list(self._by_subscriber.values()):
-            session = reassignment.session
-            if reassignment.state is not State.LEAVING:
-                self._roll_back(reassignment, f"{self._context.broker_id} is stopping")
-            elif not isinstance(session, TetheredSubscriber):
-                self._end(reassignment, MoveOutcome.ROLLED_BACK, "the client arrived nowhere")
-                self._leave(session)
-
-    def _roll_back(self, reassignment: _Reassignment, reason: str) -> None:
+    def release(self, run: Run, about: None) -> None:
         """The subscriber stays, and is served as if nothing had been."""
-        state, session = reassignment.state, reassignment.session
-        self._end(reassignment, UNDONE[state], reason)
-        if session.state is not Owed.CONNECTED:
-            self._dispatch.release(session)
-        if state is State.CUTTING:
-            session.say(Stay())
+        self._dispatch.release(run.subject)
 
-    def _enter(self, reassignment: _Reassignment, state: State) -> None:
-        assert FOLLOWS.get(state, reassignment.state) is reassignment.state
-        reassignment.state = state
-        reassignment.since = self._context.now
-        self._wait(reassignment)
-        self._entered(reassignment.move, state.value)
-
-    def _wait(self, reassignment: _Reassignment) -> None:
-        """For the end of the state, or to ask again."""
-        at = reassignment.since + PATIENCE_S[reassignment.state]
-        if reassignment.state is State.LEAVING:
-            at = min(at, self._context.now + ASK_AGAIN_S)
-        self._context.set_timer(MoveLate(reassignment.move.id), at)
-
-    def _end(self, reassignment: _Reassignment, outcome: MoveOutcome, reason: str) -> None:
-        move = reassignment.move
-        del self._by_subscriber[move.subscriber]
-        self._paths.end(move)
-        self._ended(move, outcome, reason)
-
-    def _of(self, session: Outbound) -> _Reassignment | None:
-        """The move of the subscriber that a session serves."""
-        reassignment = self._by_subscriber.get(session.id)
-        return reassignment if reassignment and reassignment.session is session else None
-
-    def _moving(self, move: str) -> _Reassignment | None:
-        for reassignment in self._by_subscriber.values():
-            if reassignment.move.id == move:
-                return reassignment
-        return None
+    def go_on(self, run: Run, about: None) -> None:
+        """The same for one that has been told to leave."""
+        self._dispatch.release(run.subject)
+        run.subject.say(Stay())

@@ -28,113 +28,112 @@ told.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Redirect, Stay
-from gravitate.broker.interface.timers import MoveLate
-from gravitate.broker.moves.path import MovePaths
+from gravitate.broker.moves.engine import Begun, Engine, Run
+from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
+from gravitate.broker.sessions.session import Session
 from gravitate.broker.sessions.states import Publishing
-from gravitate.model.moves import Move, MoveOutcome, RelocatePublisher
+from gravitate.model.moves import RelocatePublisher
 
 
 class State(enum.Enum):
+    SEEKING = "seeking"
     ASKED = "asked"
     PAUSING = "pausing"
     LEAVING = "leaving"
+    DONE = "done"
+    REFUSED = "refused"
+    ROLLED_BACK = "rolled back"
 
 
-PATIENCE_S: Final = {State.ASKED: 5.0, State.PAUSING: 5.0, State.LEAVING: 20.0}
-"""How long a move may stay in a state."""
-LEASE_S: Final = sum(PATIENCE_S.values())
-
-LATE: Final = {
-    State.ASKED: MoveOutcome.REFUSED,
-    State.PAUSING: MoveOutcome.ROLLED_BACK,
-    State.LEAVING: MoveOutcome.ROLLED_BACK,
-}
-"""What becomes of a move that stays too long."""
-
-WAITED_FOR: Final = {
-    State.ASKED: "the brokers on the path did not all answer",
-    State.PAUSING: "the client did not pause",
-    State.LEAVING: "the client arrived nowhere",
-}
+class Own(enum.Enum):
+    AT_REST = "all that it published or advertised may have settled"
+    DEPARTED = "what it advertised has been taken along"
 
 
-class _Relocation:
-    """One move, at its source."""
-
-    __slots__ = ("move", "paused", "publisher", "state")
-
-    def __init__(self, move: RelocatePublisher, publisher: Inbound) -> None:
-        self.move = move
-        self.publisher = publisher
-        self.state = State.ASKED
-        self.paused = False
-        """The client publishes nothing more; it leaves once its session is at rest."""
+SOURCE: Final = Part(
+    "relocation, source",
+    State,
+    {
+        **opening_waits(State),
+        State.PAUSING: Wait(5.0, "the client did not pause"),
+        State.LEAVING: Wait(20.0, "the client arrived nowhere"),
+    },
+    (
+        *opening(State, State.PAUSING, "redirect"),
+        Row(State.PAUSING, On.PAUSED, State.PAUSING, "look"),
+        Row(
+            State.PAUSING, Own.AT_REST, State.ROLLED_BACK, "say_stay", "has_subscribed",
+            "the client subscribed meanwhile",
+        ),
+        Row(State.PAUSING, Own.AT_REST, State.LEAVING, "send_away", "is_quiet"),
+        Row(State.PAUSING, On.CLOSED, State.ROLLED_BACK),
+        Row(State.PAUSING, On.STOPPING, State.ROLLED_BACK, "say_stay"),
+        Row(State.PAUSING, On.LATE, State.ROLLED_BACK, "say_stay"),
+        Row(State.LEAVING, Own.DEPARTED, State.DONE),
+        Row(State.LEAVING, On.CAME_BACK, State.ROLLED_BACK),
+        Row(State.LEAVING, On.STOPPING, State.ROLLED_BACK, "withdraw"),
+        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "withdraw"),
+    ),
+)  # fmt: skip
 
 
 class Relocations:
-    """The relocations that start at this broker, and its part in those that pass it."""
+    """The relocations that start at this broker. Their subjects are publishers."""
 
     def __init__(
         self,
         context: Context,
+        engine: Engine,
         clients: Clients,
         publishers: Publishers,
         tethers: PublisherTethers,
         tethered: TetheredPublishers,
-        paths: MovePaths,
-        ended: Callable[[Move, MoveOutcome, str], None],
-        entered: Callable[[Move, str], None],
-        is_busy: Callable[[str], bool],
     ) -> None:
         self._context = context
+        self._engine = engine
         self._clients = clients
         self._publishers = publishers
         self._tethers = tethers
         self._tethered = tethered
-        self._paths = paths
-        self._ended = ended
-        self._entered = entered
-        self._by_publisher: dict[str, _Relocation] = {}
-        self._is_busy = is_busy
-        """Whether a client is about to be sent elsewhere for another reason."""
+        engine.lead(RelocatePublisher, SOURCE, self)
 
-    # At the source -------------------------------------------------------------------------
+    # Beginning -----------------------------------------------------------------------------
 
-    def propose(self, move: Move) -> None:
-        """Begin to carry out a move; its end is told to `ended`."""
-        assert isinstance(move, RelocatePublisher)
-        objection = self._objection(move)
-        if objection:
-            self._ended(move, MoveOutcome.REFUSED, objection)
-            return
+    def objection(self, move: RelocatePublisher) -> str:
+        """Why the move cannot begin; empty when it can."""
+        id = repr(move.publisher)
+        publisher = self._attached(move.publisher)
+        if publisher is None:
+            return f"{id} is not attached to {self._context.broker_id}"
+        if self._engine.is_busy(publisher):
+            return f"{id} is on the move already"
+        if publisher.origin is None and self._engine.is_busy(self._client(publisher).outbound):
+            return f"{id} is on the move as a subscriber"
+        if publisher.state is Publishing.ARRIVING:
+            return f"{id} is still arriving"
+        if not publisher.at_rest():
+            return f"what {id} published or advertised is not settled yet"
+        return ""
+
+    def begin(self, move: RelocatePublisher) -> Begun:
         publisher = self._attached(move.publisher)
         assert publisher is not None
-        if publisher.origin is None and self._clients.sessions[publisher.id].stays():
+        if publisher.origin is None and self._client(publisher).stays():
             publisher = self._tethers.make(publisher)
-        relocation = self._by_publisher[move.publisher] = _Relocation(move, publisher)
-        origin = publisher.origin if isinstance(publisher, Tethered) else ""
-        self._paths.ask(move, LEASE_S, origin, partial(self._answered, relocation))
-        self._enter(relocation, State.ASKED)
+        return Begun(publisher, publisher.origin or "")
 
     def may_move(self, publisher: str) -> bool:
         """Whether a publisher of this broker could be sent elsewhere, as far as is known here."""
         return self._attached(publisher) is not None
-
-    def is_moving(self, publisher: str) -> bool:
-        """Whether the client of a session here is about to be sent elsewhere."""
-        moving = self._by_publisher.get(publisher)
-        return moving is not None and moving.publisher.origin is None
 
     def _attached(self, id: str) -> Inbound | None:
         """The publisher, if it is attached to this broker."""
@@ -143,123 +142,43 @@ class Relocations:
             return session.inbound
         return self._tethered.find(id)
 
-    def _objection(self, move: RelocatePublisher) -> str:
-        """Why the move cannot begin; empty when it can."""
-        id = repr(move.publisher)
-        publisher = self._attached(move.publisher)
-        if publisher is None:
-            return f"{id} is not attached to {self._context.broker_id}"
-        if move.publisher in self._by_publisher:
-            return f"{id} is on the move already"
-        if publisher.state is Publishing.ARRIVING:
-            return f"{id} is still arriving"
-        if not publisher.at_rest():
-            return f"what {id} published or advertised is not settled yet"
-        if self._is_busy(move.publisher):
-            return f"{id} is on the move as a subscriber"
-        return self._paths.objection(move)
+    def _client(self, publisher: Inbound) -> Session:
+        return self._clients.sessions[publisher.id]
 
-    def paused(self, id: str) -> None:
-        """The client publishes nothing more here."""
-        session = self._clients.sessions.get(id)
-        if session is not None:
-            self.on_paused(session.inbound)
-
-    def on_paused(self, publisher: Inbound) -> None:
-        relocation = self._by_publisher.get(publisher.id)
-        if (
-            relocation is None
-            or relocation.publisher is not publisher
-            or relocation.state is not State.PAUSING
-        ):
-            self._say_stay(publisher)
-        else:
-            relocation.paused = True
-            self.on_at_rest(publisher)
+    # What happens --------------------------------------------------------------------------
 
     def on_at_rest(self, publisher: Inbound) -> None:
-        relocation = self._by_publisher.get(publisher.id)
-        if (
-            relocation is None
-            or relocation.publisher is not publisher
-            or relocation.state is not State.PAUSING
-            or not relocation.paused
-            or not publisher.at_rest()
-        ):
-            return
-        target = relocation.move.target
-        if isinstance(publisher, Tethered):
-            self._enter(relocation, State.LEAVING)
-            self._tethered.depart(publisher, relocation.move.id, target)
-        elif self._clients.sessions[publisher.id].subscribes():
-            reason = f"{publisher.id!r} subscribed meanwhile"
-            self._end(relocation, MoveOutcome.ROLLED_BACK, reason)
-            self._say_stay(publisher)
+        self._engine.tell_subject(publisher, Own.AT_REST)
+
+    def on_departure(self, publisher: Inbound, gone: bool) -> None:
+        event = Own.DEPARTED if gone else On.CAME_BACK
+        self._engine.tell_subject(publisher, event, "" if gone else f"{publisher.id!r} came back")
+
+    # Guards and actions --------------------------------------------------------------------
+
+    def is_quiet(self, run: Run, about: None) -> bool:
+        """The client publishes nothing more, and nothing is under way from it."""
+        return On.PAUSED in run.heard and bool(run.subject.at_rest())
+
+    def has_subscribed(self, run: Run, about: None) -> bool:
+        is_client = self.is_quiet(run, about) and run.subject.origin is None
+        return is_client and self._client(run.subject).subscribes()
+
+    def redirect(self, run: Run, about: None) -> None:
+        run.subject.say(Redirect(run.move.target))
+
+    def look(self, run: Run, about: None) -> None:
+        self._engine.take(run, Own.AT_REST)
+
+    def send_away(self, run: Run, about: None) -> None:
+        if isinstance(run.subject, Tethered):
+            self._tethered.depart(run.subject, run.id, run.move.target)
         else:
-            self._enter(relocation, State.LEAVING)
-            self._clients.depart(publisher, target)
+            self._clients.depart(run.subject, run.move.target)
 
-    def _say_stay(self, publisher: Inbound) -> None:
-        publisher.say(Stay())
+    def say_stay(self, run: Run, about: None) -> None:
+        if run.subject.live:
+            run.subject.say(Stay())
 
-    def expired(self, move: str) -> None:
-        """A state has lasted too long."""
-        relocation = self._moving(move)
-        if relocation is None:
-            return
-        publisher, state = relocation.publisher, relocation.state
-        self._end(relocation, LATE[state], f"{WAITED_FOR[state]} within {PATIENCE_S[state]:g} s")
-        if state is State.PAUSING and publisher.live:
-            self._say_stay(publisher)
-        elif state is State.LEAVING:
-            self._publishers.abandon(publisher.id)
-
-    def on_closed(self, publisher: Inbound) -> None:
-        relocation = self._by_publisher.get(publisher.id)
-        if (
-            relocation is not None
-            and relocation.publisher is publisher
-            and relocation.state is not State.LEAVING
-        ):
-            self._end(relocation, LATE[relocation.state], f"{publisher.id!r} has disconnected")
-
-    def lost(self, peer: str) -> None:
-        """The link to `peer` has forgotten what was under way on it."""
-        for relocation in list(self._by_publisher.values()):
-            if relocation.state is State.ASKED and relocation.move.path[1] == peer:
-                self._end(relocation, MoveOutcome.REFUSED, f"the link to {peer} was lost")
-
-    def on_departure(self, publisher: str, gone: bool) -> None:
-        relocation = self._by_publisher.get(publisher)
-        if relocation is None:
-            return
-        if gone:
-            self._end(relocation, MoveOutcome.DONE, "")
-        else:
-            self._end(relocation, MoveOutcome.ROLLED_BACK, f"{publisher!r} came back")
-
-    def _answered(self, relocation: _Relocation, granted: bool, reason: str) -> None:
-        if not granted:
-            self._end(relocation, MoveOutcome.REFUSED, reason)
-            return
-        self._enter(relocation, State.PAUSING)
-        move = relocation.move
-        relocation.publisher.say(Redirect(move.target))
-
-    def _enter(self, relocation: _Relocation, state: State) -> None:
-        relocation.state = state
-        at = self._context.now + PATIENCE_S[state]
-        self._context.set_timer(MoveLate(relocation.move.id), at)
-        self._entered(relocation.move, state.value)
-
-    def _end(self, relocation: _Relocation, outcome: MoveOutcome, reason: str) -> None:
-        move = relocation.move
-        del self._by_publisher[move.publisher]
-        self._paths.end(move)
-        self._ended(move, outcome, reason)
-
-    def _moving(self, move: str) -> _Relocation | None:
-        for relocation in self._by_publisher.values():
-            if relocation.move.id == move:
-                return relocation
-        return None
+    def withdraw(self, run: Run, about: None) -> None:
+        self._publishers.abandon(run.subject.id)

@@ -55,12 +55,8 @@ class SubscriberMoves:
         """End a session that fell too far behind, connected or not."""
         self._dispatch.events_overflowed += session.owed_events()
         if not self._clients.close_overloaded(session):
-            self.reassignments.overloaded(session)
+            self.reassignments.on_overloaded(session)
             self.tethered.overloaded(session)
-
-    def session_ended(self, session: Outbound) -> None:
-        self.reassignments.closed(session)
-        self.guests.left(session)
 
 
 def _check_matched(message: Deliveries | GuestCut) -> None:

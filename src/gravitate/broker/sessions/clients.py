@@ -125,7 +125,7 @@ class Clients:
         if former is not None and former.origin is None:
             if former.incarnation != input.incarnation:
                 publishers.abandon(id)
-                publishers.ports.on_departure(id, False)
+                publishers.ports.on_departure(former, False)
             else:
                 publishers.came_back(id, input.incarnation)
         if input.counts and not self._tethers.adopt(inbound):

@@ -46,7 +46,7 @@ class PublisherPorts(NamedTuple):
     """Asked whether events of a publisher go over a congested link."""
     on_gone: Callable[[Life], None]
     """Told of every publisher that was here."""
-    on_departure: Callable[[str, bool], None]
+    on_departure: Callable[[Inbound, bool], None]
     """Told of a departing publisher that it is gone (True) or back (False)."""
     on_at_rest: Callable[[Inbound], None]
     """Told when a publisher comes to rest, see `Inbound.at_rest`."""
@@ -130,7 +130,7 @@ class Publishers:
         self.departing.remove(former)
         former.enter(Publishing.GONE)
         self.ports.on_left(former)
-        self.ports.on_departure(id, False)
+        self.ports.on_departure(former, False)
         return [former]
 
     def depart(self, publisher: Inbound) -> None:
@@ -140,7 +140,7 @@ class Publishers:
             self.departing.put(publisher)
         else:
             publisher.enter(Publishing.GONE)
-            self.ports.on_departure(publisher.id, True)
+            self.ports.on_departure(publisher, True)
 
     def abandon(self, id: str) -> None:
         """Nobody came for what a departing publisher had advertised."""
@@ -166,7 +166,7 @@ class Publishers:
         if self.departing.remove(publisher):
             publisher.enter(Publishing.GONE)
             self.ports.on_left(publisher)
-            self.ports.on_departure(publisher.id, True)
+            self.ports.on_departure(publisher, True)
         elif publisher.live:
             self.ports.on_taken_over(publisher)
 

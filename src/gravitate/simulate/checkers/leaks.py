@@ -26,7 +26,11 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Incoming._on_any_link": "what takes each kind of message",
     "Incoming._along_tree": "what takes each kind of message",
     "Incoming._unheard": "neighbours that were never there",
-    "Posts.move_watchers": "who watches",
+    "Engine.watchers": "who watches",
+    "Engine._leaders": "kinds of moves",
+    "Part.waits": "a table",
+    "Part.rows": "a table",
+    "Part._by_event": "a table",
     "Posts._mechanisms": "what is switched on",
     "Pings._mechanisms": "what is switched on",
     "Topology.told": "brokers of the network",
@@ -50,7 +54,7 @@ MAY_STAY: Final[Mapping[str, str]] = {
 }
 """By class and attribute. What is in one of these is walked in turn."""
 
-_NESTED: Final = ("Destinations._plans",)
+_NESTED: Final = ("Destinations._plans", "Part._by_event", "Part.waits", "Part.rows")
 """Those of them whose own containers may stay too."""
 _TIMERS_STAY: Final = (Heartbeat, GraceOver)
 """Links are watched for as long as they are."""

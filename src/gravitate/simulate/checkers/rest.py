@@ -34,10 +34,9 @@ def departing(world: World) -> Iterator[str]:
     for here, broker in _brokers(world).items():
         for departing in broker.publishers.departing:
             yield f"{here} still waits for {departing.id} to be elsewhere"
-        for move in broker.subscribers.reassignments.under_way():
-            yield f"{here} still moves {move.subscriber} to {move.target}"
-        for guest in broker.subscribers.guests.expected():
-            yield f"{here} still has {guest} as a guest"
+        for run in broker.engine.under_way():
+            if run.subject is not None:
+                yield f"{here}: {run.part.name} of {run.subject.id} is still {run.state.value}"
         for subscriber in broker.subscribers.tethered:
             if subscriber.holding:
                 yield f"{here} holds what is for {subscriber.id} of {subscriber.origin}"

@@ -29,7 +29,6 @@ from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data, PrepareMove
 from gravitate.broker.messages.guests import GuestCut
 from gravitate.broker.messages.tether import TetherWants
-from gravitate.broker.moves.reassignment import PATIENCE_S
 from gravitate.broker.moves.reassignment import State as MoveState
 from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
 from gravitate.broker.moves.tether.served import LOST_S_MAX
@@ -38,6 +37,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, ReassignSubscriber
+from tests.broker.moves.test_reassignment import PATIENCE_S
 from tests.broker.moves.test_relocation import CHAIN
 from tests.support.wired import QUIET, Wired, at, told, words
 

@@ -39,7 +39,6 @@ from gravitate.broker.messages.tether import (
     TetherClosed,
     TetherDetach,
 )
-from gravitate.broker.moves.relocation import PATIENCE_S
 from gravitate.broker.moves.relocation import State as MoveState
 from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
 from gravitate.broker.moves.tether.publisher import PublisherTether
@@ -47,6 +46,7 @@ from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher
+from tests.broker.moves.test_relocation import PATIENCE_S
 from tests.support.wired import QUIET, Wired, at, told
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]

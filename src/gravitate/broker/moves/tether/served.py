@@ -38,6 +38,7 @@ from gravitate.broker.messages.tether import (
     TetherClosed,
     TetherWants,
 )
+from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.staging import GuestPorts, Guests
@@ -79,6 +80,7 @@ class TetheredSubscribers:
     def __init__(
         self,
         context: Context,
+        engine: Engine,
         dispatch: Dispatch,
         subscriptions: Subscriptions,
         paths: MovePaths,
@@ -97,6 +99,7 @@ class TetheredSubscribers:
         self._salvage = Salvage(context.options, links, dispatch)
         self.guests = Guests(
             context,
+            engine,
             dispatch,
             subscriptions,
             paths,
@@ -307,7 +310,6 @@ class TetheredSubscribers:
 
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""
-        self.guests.stop()
         for subscriber in list(self.visitors()):
             self._ports.on_closed(subscriber)
             if subscriber.state is Owed.PREPARING:

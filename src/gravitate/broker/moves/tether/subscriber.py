@@ -38,8 +38,9 @@ from gravitate.broker.messages.tether import (
     TetherSettled,
     TetherWants,
 )
+from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.salvage import wanted_of
-from gravitate.broker.moves.staging import RECALL, Guest
+from gravitate.broker.moves.staging import RECALL
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.moves.tether.served import TetheredSubscribers
@@ -362,7 +363,7 @@ class SubscriberTethers:
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
-        self._tethered.guests.flush()
+        self._tethered.guests.questions.flush()
         if not self._unsaid:
             return
         here = self._context.broker_id
