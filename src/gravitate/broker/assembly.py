@@ -22,9 +22,8 @@ from gravitate.broker.links.peering import Peering, PeeringPorts
 from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
-from gravitate.broker.mechanisms.host import PostPorts, Posts
+from gravitate.broker.mechanisms.host import Posts
 from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.mechanisms.pings import Pings
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.tether import Publishing, TetherAttach
 from gravitate.broker.moves.engine import Engine
@@ -32,7 +31,6 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
-from gravitate.broker.moves.subscribers import SubscriberMoves
 from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
 from gravitate.broker.moves.tether.deposits import Deposits, Reminders
@@ -93,7 +91,15 @@ class Parts:
         self._build_ways(incarnation, links, routing, forwarding, others, link_events)
         self._build_sessions()
         self._build_moves()
-        self._build_hosts()
+        self.posts = Posts(
+            self.context,
+            self.mechanisms,
+            self.links,
+            self.clients,
+            self.engine,
+            self.relocations,
+            self.dispatch.send_control,
+        )
 
     def _build_ways(
         self,
@@ -105,35 +111,22 @@ class Parts:
         events: LinkEvents,
     ) -> None:
         """Links, routing and forwarding."""
-        context = self.context
+        context, here = self.context, self.broker_id
+        about = (context.options, context.emit, context.set_timer)
         self.links = LinkTable(
-            self.broker_id,
-            links.items(),
-            context.options,
-            context.emit,
-            context.set_timer,
-            events.message,
-            events.received,
-            events.taken,
+            here, links.items(), *about, events.message, events.received, events.taken
         )
-        self.peering = Peering(
-            self.broker_id,
-            incarnation,
-            self.links,
-            context.options,
-            context.emit,
-            context.set_timer,
-            PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep),
-        )
+        ports = PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep)
+        self.peering = Peering(here, incarnation, self.links, *about, ports)
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
-            self.broker_id,
+            here,
             links,
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),
                 destination_of=self.destinations.anchor,
                 departed=lambda life, key: self.publishers.departed(life, key),
-                moved=lambda *moved: self.subscribers.guests.publisher_moved(*moved),
+                moved=lambda *moved: self.guests.publisher_moved(*moved),
                 ended=lambda life: self.lives.ended(life, context.now),
                 advertised=lambda life, key: self.publisher_tethers.heard(life, key),
                 withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
@@ -183,126 +176,54 @@ class Parts:
             self.chores,
             SubscriptionPorts(
                 on_changed=lambda session: self.reassignments.on_changed(session),
-                on_settled=lambda session: self.subscribers.guests.on_settled(session),
-                on_partly_settled=lambda session, name: self.subscribers.guests.on_partly_settled(
-                    session, name
-                ),
+                on_settled=lambda session: self.guests.on_settled(session),
+                on_partly_settled=lambda *settled: self.guests.on_partly_settled(*settled),
             ),
         )
 
     def _build_moves(self) -> None:
-        context = self.context
+        context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek.find
         self.remote = Remote(
             context,
-            self.dispatch,
-            self.links,
+            dispatch,
+            links,
             RemotePorts(
                 attach=self._attach,
-                on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
+                on_detached=lambda *key: self.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
                 on_lost=lambda origin: self.tethered.forget(origin),
             ),
         )
+        ports = TetheredPublisherPorts(on_paused=self.paused, on_closed=self._closed)
         self.tethered = TetheredPublishers(
-            context,
-            self.publishers,
-            self.links,
-            self.remote,
-            self.seek.find,
-            TetheredPublisherPorts(
-                on_paused=self.paused,
-                on_closed=self._closed,
-            ),
+            context, self.publishers, links, self.remote, seek, ports
         )
         self.tethers = Tethers(
             context,
-            self.dispatch,
+            dispatch,
             self.tether_links,
             self.remote.handle,
             lambda id, reason: self.clients.close(id, reason),
         )
         self.publisher_tethers = PublisherTethers(
-            context, self.router, self.dispatch, self.publishers, self.tethered, self.tethers
+            context, self.router, dispatch, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
             context,
-            self.links,
+            links,
             self.tether_links,
-            self.dispatch.send_control,
-            lambda move, granted, reason: self.engine.on_answer(move, granted, reason),
+            dispatch.send_control,
+            lambda *answer: self.engine.on_answer(*answer),
             lambda move: self.engine.tell(move, On.ENDED),
         )
-        self.engine = Engine(context, self.paths, self.seek.find)
-        self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
-        self.subscriber_tethers = SubscriberTethers(
-            context,
-            self.dispatch,
-            self.subscriptions,
-            tethered_subscribers,
-            self.tethers,
-            self.seek.find,
-        )
-        self.clients = Clients(
-            context,
-            self.subscriptions,
-            self.dispatch,
-            self.publishers,
-            self.publisher_tethers,
-            ClientPorts(
-                on_ended=self._session_ended,
-                on_drained=lambda session: self.reassignments.on_drained(session),
-                continued=lambda input: self.reassignments.continued(input),
-                on_arrived=lambda session: self.reassignments.on_arrived(session),
-            ),
-        )
-        self.relocations = Relocations(
+        self.engine = Engine(context, self.paths, seek)
+        self.tethered_subscribers = served = TetheredSubscribers(
             context,
             self.engine,
-            self.clients,
-            self.publishers,
-            self.publisher_tethers,
-            self.tethered,
-        )
-        self.reassignments = Reassignments(
-            context,
-            self.engine,
-            self.clients,
-            self.dispatch,
-            self.subscriptions,
-            self.subscriber_tethers,
-            tethered_subscribers,
-            self.paths,
-        )
-        self.subscribers = SubscriberMoves(
-            self.dispatch,
-            self.clients,
-            self.subscriber_tethers,
-            tethered_subscribers,
-            self.reassignments,
-        )
-        self.deposits = Deposits(
-            context.options.deposits_bytes_max,
-            self.links,
-            self.dispatch.send_control,
-            tethered_subscribers,
-        )
-        self.reminders = Reminders(
-            self.broker_id,
-            self.dispatch,
-            self.subscriptions,
-            self.remote,
-            tethered_subscribers,
-            self.deposits.tell,
-        )
-
-    def _tethered_subscribers(self) -> TetheredSubscribers:
-        return TetheredSubscribers(
-            self.context,
-            self.engine,
-            self.dispatch,
+            dispatch,
             self.subscriptions,
             self.paths,
-            self.links,
+            links,
             self.remote,
             TetheredSubscriberPorts(
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
@@ -321,20 +242,40 @@ class Parts:
                 on_lost=lambda guest: self.subscriber_tethers.on_lost(guest),
             ),
         )
-
-    def _build_hosts(self) -> None:
-        """Where mechanisms stand."""
-        self.pings = Pings(self.context, self.clients, self.mechanisms)
-        self.posts = Posts(
-            self.context,
-            self.mechanisms,
-            self.links,
-            self.dispatch.send_control,
-            PostPorts(
-                propose=self.engine.propose,
-                may_move=self.relocations.may_move,
-                ping=self.pings.ask,
+        self.guests = served.guests
+        self.subscriber_tethers = SubscriberTethers(
+            context, dispatch, self.subscriptions, served, self.tethers, seek
+        )
+        self.clients = Clients(
+            context,
+            self.subscriptions,
+            dispatch,
+            self.publishers,
+            self.publisher_tethers,
+            ClientPorts(
+                on_ended=self._session_ended,
+                on_drained=lambda session: self.reassignments.on_drained(session),
+                continued=lambda input: self.reassignments.continued(input),
+                on_arrived=lambda session: self.reassignments.on_arrived(session),
             ),
+        )
+        begun = (context, self.engine, self.clients)
+        self.relocations = Relocations(
+            *begun, self.publishers, self.publisher_tethers, self.tethered
+        )
+        self.reassignments = Reassignments(
+            *begun, dispatch, self.subscriptions, self.subscriber_tethers, served, self.paths
+        )
+        self.deposits = Deposits(
+            context.options.deposits_bytes_max, links, dispatch.send_control, served
+        )
+        self.reminders = Reminders(
+            self.broker_id,
+            dispatch,
+            self.subscriptions,
+            self.remote,
+            served,
+            self.deposits.tell,
         )
 
     # What concerns several parts -----------------------------------------------------------
@@ -352,7 +293,14 @@ class Parts:
 
     def _session_ended(self, end: Outbound) -> None:
         self._closed(end)
-        self.subscribers.guests.left(end)
+        self.guests.left(end)
+
+    def close_overloaded(self, session: Outbound) -> None:
+        """End a session that fell too far behind, connected or not."""
+        self.dispatch.events_overflowed += session.owed_events()
+        if not self.clients.close_overloaded(session):
+            self.reassignments.on_overloaded(session)
+            self.tethered_subscribers.overloaded(session)
 
     def _attach(self, origin: str, message: TetherAttach) -> None:
         if isinstance(message.role, Publishing):
