@@ -32,7 +32,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def _page(network: Network, path: str) -> bytes:
     address = network.brokers[0].address
     reading, writing = await asyncio.open_connection(address.host, address.http)
-    writing.write(b"GET %s HTTP/1.1\r\n\r\n" % path.encode())
+    writing.write(b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % path.encode())
     async with asyncio.timeout(10):
         answer = await reading.read()
     writing.close()
