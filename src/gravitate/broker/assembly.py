@@ -213,8 +213,7 @@ class Parts:
             links,
             self.tether_links,
             dispatch.send_control,
-            lambda *answer: self.engine.on_answer(*answer),
-            lambda move: self.engine.tell(move, On.ENDED),
+            lambda *told: self.engine.tell(*told),
         )
         self.engine = Engine(context, self.paths, seek)
         self.tethered_subscribers = served = TetheredSubscribers(

@@ -136,7 +136,7 @@ class Incoming:
         if change in (LinkChange.RESET, LinkChange.RESUMED):
             parts.tether_links.up(peer)
             parts.tethers.link_up(peer)
-            parts.guests.questions.link_up(peer)
+            parts.guests.salvage.link_up(peer)
         if change is not LinkChange.DOWN:
             parts.tether_links.review(peer)
         for observer in parts.context.observers:
@@ -180,7 +180,7 @@ class Incoming:
             self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
-        self._parts.guests.questions.link_given_up(peer)
+        self._parts.guests.salvage.link_given_up(peer)
         self._parts.remote.lost(peer)
         self._parts.tethers.link_lost(peer)
 

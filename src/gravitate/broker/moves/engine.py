@@ -158,10 +158,6 @@ class Engine:
 
     # What happens --------------------------------------------------------------------------
 
-    def on_answer(self, move: str, granted: bool, reason: str) -> None:
-        """The brokers on the path of a move let it begin, or do not."""
-        self.tell(move, On.GRANTED if granted else On.REFUSED, reason)
-
     def tell(self, move: str, event: enum.Enum, why: str = "", about: Any = None) -> bool:
         """Whether it was something to the run of a move; see `take`."""
         run = self._by_move.get(move)
@@ -257,14 +253,11 @@ class Engine:
 
     # Who asks ------------------------------------------------------------------------------
 
-    def is_busy(self, subject: Hashable) -> bool:
-        """Whether something is on the move; a later life of it is not."""
-        return subject in self._by_subject
-
     def run(self, move: str) -> Run | None:
         return self._by_move.get(move)
 
     def run_of(self, subject: Hashable) -> Run | None:
+        """What something is on the move by; a later life of it is not."""
         return self._by_subject.get(subject)
 
     def under_way(self, *parts: Part) -> Iterator[Run]:

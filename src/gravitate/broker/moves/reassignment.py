@@ -150,7 +150,7 @@ class Reassignments:
         subscriber = self._served(move.subscriber)
         if subscriber is None:
             return f"{id} is not served by {here}"
-        if self._engine.is_busy(subscriber):
+        if self._engine.run_of(subscriber):
             return f"{id} is on the move already"
         if subscriber.holding:
             return f"{id} is still arriving"
@@ -159,7 +159,7 @@ class Reassignments:
         if subscriber.unsettled_subscriptions:
             return f"what {id} subscribes to is not settled yet"
         session = self._clients.sessions.get(move.subscriber)
-        if session is not None and self._engine.is_busy(session.inbound):
+        if session is not None and self._engine.run_of(session.inbound):
             return f"{id} is on the move as a publisher"
         return ""
 

@@ -114,9 +114,9 @@ class Relocations:
         publisher = self._attached(move.publisher)
         if publisher is None:
             return f"{id} is not attached to {self._context.broker_id}"
-        if self._engine.is_busy(publisher):
+        if self._engine.run_of(publisher):
             return f"{id} is on the move already"
-        if publisher.origin is None and self._engine.is_busy(self._client(publisher).outbound):
+        if publisher.origin is None and self._engine.run_of(self._client(publisher).outbound):
             return f"{id} is on the move as a subscriber"
         if publisher.state is Publishing.ARRIVING:
             return f"{id} is still arriving"

@@ -52,7 +52,6 @@ from gravitate.broker.messages.guests import (
 from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.guest import HOME, NOTE, TARGET, Guest, Own, Recalled
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.questions import Questions
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.table import Part
 from gravitate.broker.routing.settlement import NOWHERE
@@ -90,7 +89,6 @@ class Guests:
         subscriptions: Subscriptions,
         paths: MovePaths,
         links: LinkTable,
-        salvage: Salvage,
         make_tethered: Callable[[TakeGuest], Outbound],
         ports: GuestPorts,
     ) -> None:
@@ -100,7 +98,7 @@ class Guests:
         self._dispatch = dispatch
         self._subscriptions = subscriptions
         self._paths = paths
-        self.questions = Questions(paths, links, salvage)
+        self.salvage = Salvage(context.options, links, dispatch, paths)
         self._make_tethered = make_tethered
         self._series = count(1)
 
@@ -130,7 +128,7 @@ class Guests:
 
     def _pass_back(self, answer: GuestAnswer, place: int) -> None:
         """Towards the old place of a guest; if that cannot be asked, it is answered for."""
-        for cut in self.questions.pass_back(answer, place):
+        for cut in self.salvage.pass_back(answer, place):
             if place + 1 < len(answer.path):
                 self._paths.pass_on(answer.path[place + 1], cut)
             else:
