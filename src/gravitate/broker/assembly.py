@@ -80,47 +80,22 @@ class Parts:
         forwarding: Forwarding,
         others: Collection[str] | None,
         tree: Topology | None,
-        link_events: LinkEvents,
+        told: LinkEvents,
     ) -> None:
         self.broker_id = broker_id
         known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
         self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda life: self.router.is_advertised(life))
-        self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
-        self._build_ways(incarnation, links, routing, forwarding, others, link_events)
-        self._build_sessions()
-        self._build_moves()
-        self.posts = Posts(
-            self.context,
-            self.mechanisms,
-            self.links,
-            self.clients,
-            self.engine,
-            self.relocations,
-            self.dispatch.send_control,
-        )
-
-    def _build_ways(
-        self,
-        incarnation: int,
-        links: Mapping[str, bool],
-        routing: Routing,
-        forwarding: Forwarding,
-        others: Collection[str] | None,
-        events: LinkEvents,
-    ) -> None:
-        """Links, routing and forwarding."""
-        context, here = self.context, self.broker_id
+        self.context = context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
         about = (context.options, context.emit, context.set_timer)
-        self.links = LinkTable(
-            here, links.items(), *about, events.message, events.received, events.taken
-        )
-        ports = PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep)
-        self.peering = Peering(here, incarnation, self.links, *about, ports)
+        on = (told.message, told.received, told.taken)
+        self.links = LinkTable(broker_id, links.items(), *about, *on)
+        ports = PeeringPorts(told.changed, lambda: self.dispatch.flush(), told.keep)
+        self.peering = Peering(broker_id, incarnation, self.links, *about, ports)
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
-            here,
+            broker_id,
             links,
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),
@@ -130,7 +105,7 @@ class Parts:
                 ended=lambda life: self.lives.ended(life, context.now),
                 advertised=lambda life, key: self.publisher_tethers.heard(life, key),
                 withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
-                synchronised=events.synchronised,
+                synchronised=told.synchronised,
             ),
         )
         self.dispatch = Dispatch(context, self.router, self.destinations, self.links)
@@ -146,6 +121,8 @@ class Parts:
         self.tether_links = TetherLinks(
             context, self.links, self.peering, self._is_link_needed, others
         )
+        self._build_sessions()
+        self._build_moves()
 
     def _build_sessions(self) -> None:
         context = self.context
@@ -183,6 +160,7 @@ class Parts:
 
     def _build_moves(self) -> None:
         context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek.find
+        send = dispatch.send_control
         self.remote = Remote(
             context,
             dispatch,
@@ -209,11 +187,7 @@ class Parts:
             context, self.router, dispatch, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
-            context,
-            links,
-            self.tether_links,
-            dispatch.send_control,
-            lambda *told: self.engine.tell(*told),
+            context, links, self.tether_links, send, lambda *told: self.engine.tell(*told)
         )
         self.engine = Engine(context, self.paths, seek)
         self.tethered_subscribers = served = TetheredSubscribers(
@@ -265,16 +239,12 @@ class Parts:
         self.reassignments = Reassignments(
             *begun, dispatch, self.subscriptions, self.subscriber_tethers, served, self.paths
         )
-        self.deposits = Deposits(
-            context.options.deposits_bytes_max, links, dispatch.send_control, served
-        )
+        self.deposits = Deposits(context.options.deposits_bytes_max, links, send, served)
         self.reminders = Reminders(
-            self.broker_id,
-            dispatch,
-            self.subscriptions,
-            self.remote,
-            served,
-            self.deposits.tell,
+            self.broker_id, dispatch, self.subscriptions, self.remote, served, self.deposits.tell
+        )
+        self.posts = Posts(
+            context, self.mechanisms, links, self.clients, self.engine, self.relocations, send
         )
 
     # What concerns several parts -----------------------------------------------------------

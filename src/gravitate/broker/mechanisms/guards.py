@@ -69,18 +69,20 @@ class Guard(Mechanism):
 
 def guarded_call(called: Callable[..., None], failed: Failed) -> Callable[..., None]:
     """A function that is called until it raises."""
-    calls: list[Callable[..., None]] = [called]
+    name = _name_of(called)
 
     def call(*arguments: Any) -> None:
-        for one in calls:
-            try:
-                one(*arguments)
-            except Exception as error:
-                calls.clear()
-                failed(_name_of(called), error)
-                return
+        nonlocal called
+        try:
+            called(*arguments)
+        except Exception as error:
+            called = _nothing
+            failed(name, error)
 
     return call
+
+
+def _nothing(*arguments: Any) -> None: ...
 
 
 class _Asked:

@@ -104,8 +104,8 @@ class Salvage:
         for number, part in enumerate(parts):
             about = (answer.move, answer.path, seen if number == last else ())
             qos, batches = tuple(qos for _, qos in part), tuple(batch for batch, _ in part)
-            rest = (number, number < last, open, is_known, version)
-            cuts.append(GuestCut(*about, qos, batches, *rest))
+            is_more = number < last
+            cuts.append(GuestCut(*about, qos, batches, number, is_more, open, is_known, version))
         return cuts
 
 
