@@ -22,8 +22,7 @@ from gravitate.broker.links.peering import Peering, PeeringPorts
 from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
-from gravitate.broker.mechanisms.host import Posts
-from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.mechanisms.mechanism import Mechanism, Posts
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.tether import Publishing, TetherAttach
 from gravitate.broker.moves.engine import Engine

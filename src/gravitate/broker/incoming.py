@@ -6,7 +6,7 @@ elsewhere may come on any link.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 
 from gravitate.broker.assembly import Parts
@@ -68,6 +68,23 @@ class Incoming:
             timers.StopLate: lambda timer: late(),
         }
 
+        forget, is_over = parts.congestion.forget, parts.engine.on_link_lost
+        self._on_tree_link: dict[LinkChange, Sequence[Callable[[str], None]]] = {
+            LinkChange.RESET: (parts.router.reset, parts.deposits.reset, forget, is_over),
+            LinkChange.GIVEN_UP: (parts.router.forget, parts.deposits.forget, forget, is_over),
+            LinkChange.ABSENT: (parts.router.absent, forget),
+            LinkChange.RESUMED: (parts.router.present,),
+        }
+        """What goes along the tree."""
+        review = parts.tether_links.review
+        up = (parts.tether_links.up, parts.tethers.link_up, parts.guests.salvage.link_up, review)
+        self._on_link: dict[LinkChange, Sequence[Callable[[str], None]]] = {
+            LinkChange.RESET: (parts.remote.lost, parts.tethers.link_reset, *up),
+            LinkChange.GIVEN_UP: (self._tethers_lost, self._warn, review),
+            LinkChange.DOWN: (parts.tether_links.down,),
+            LinkChange.RESUMED: up,
+        }
+
     def on_timer(self, input: TimerFired) -> None:
         if self._parts.context.fires(input):
             self._on_timer[type(input.timer)](input.timer)
@@ -120,52 +137,23 @@ class Incoming:
     def on_link(self, peer: str, change: LinkChange) -> None:
         parts = self._parts
         if parts.links.is_neighbour(peer):
-            self._on_neighbour(peer, change)
-        match change:
-            case LinkChange.RESET:
-                parts.remote.lost(peer)
-                parts.tethers.link_reset(peer)
-            case LinkChange.GIVEN_UP:
-                self._tethers_lost(peer)
-                text = "link given up: what was queued for it is dropped"
-                parts.context.emit(Warn(peer, text))
-            case LinkChange.DOWN:
-                parts.tether_links.down(peer)
-            case LinkChange.ABSENT:
-                return
-        if change in (LinkChange.RESET, LinkChange.RESUMED):
-            parts.tether_links.up(peer)
-            parts.tethers.link_up(peer)
-            parts.guests.salvage.link_up(peer)
-        if change is not LinkChange.DOWN:
-            parts.tether_links.review(peer)
-        for observer in parts.context.observers:
-            observer.on_link(parts.broker_id, peer, change, parts.context.now)
-
-    def _on_neighbour(self, peer: str, change: LinkChange) -> None:
-        """What goes along the tree."""
-        parts = self._parts
-        match change:
-            case LinkChange.RESET:
-                parts.router.reset(peer)
-                self.has_reset = True
-                parts.deposits.reset(peer)
-            case LinkChange.GIVEN_UP:
-                parts.router.forget(peer)
-                parts.deposits.forget(peer)
-            case LinkChange.ABSENT:
-                parts.router.absent(peer)
-            case LinkChange.RESUMED:
-                parts.router.present(peer)
-        if change in (LinkChange.RESET, LinkChange.GIVEN_UP, LinkChange.ABSENT):
-            parts.congestion.forget(peer)
-        if change in (LinkChange.RESET, LinkChange.GIVEN_UP):
-            parts.engine.on_link_lost(peer)
+            self.has_reset |= change is LinkChange.RESET
+            for tell in self._on_tree_link.get(change, ()):
+                tell(peer)
+        for tell in self._on_link.get(change, ()):
+            tell(peer)
+        if change is not LinkChange.ABSENT:
+            for observer in parts.context.observers:
+                observer.on_link(parts.broker_id, peer, change, parts.context.now)
 
     def keep(self, peer: str, message: Publications) -> Publications:
         """Publications that outlive the reset of the link to `peer`."""
         outlives = self._parts.router.outlives_reset
         return Publications([outlives(batch, peer) for batch in message.batches])
+
+    def _warn(self, peer: str) -> None:
+        text = "link given up: what was queued for it is dropped"
+        self._parts.context.emit(Warn(peer, text))
 
     def _tethers_down(self, peer: str) -> None:
         """A link that tethers go over has been down for a while. Where it is the tree's too, what

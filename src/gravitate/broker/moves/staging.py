@@ -136,9 +136,10 @@ class Guests:
 
     def _hear(self, message: StagingPoll | GuestCut) -> None:
         """What the old place says."""
-        event = Own.CUT_CAME if isinstance(message, GuestCut) else Own.POLLED
-        if self._engine.run(message.move) is not None:
-            self._engine.tell(message.move, event, about=message)
+        run = self._engine.run(message.move)
+        if run is not None:
+            event = Own.CUT_CAME if isinstance(message, GuestCut) else Own.POLLED
+            self._engine.take(run, event, about=message)
         elif isinstance(message, StagingPoll) or not message.more:
             self._say(message.move, message.path, GuestStep.GONE, "no guest of that move")
 
@@ -160,14 +161,12 @@ class Guests:
             self._take(self._make(request), TARGET)
 
     def _make(self, request: TakeGuest) -> Guest:
+        context = self._context
         if request.origin:
-            session: Outbound = self._make_tethered(request)
-        else:
-            about = (request.subscriber, request.incarnation, 0)
-            options, lives = self._context.options, self._context.lives
-            served = (NOBODY, self._subscriptions, Owed.STAGED)
-            session = LocalOutbound(*about, options, lives, *served)
-        return Guest(request, session, self._context.now)
+            return Guest(request, self._make_tethered(request), context.now)
+        about = (request.subscriber, request.incarnation, 0, context.options, context.lives)
+        session = LocalOutbound(*about, NOBODY, self._subscriptions, Owed.STAGED)
+        return Guest(request, session, context.now)
 
     def _take(self, guest: Guest, part: Part) -> None:
         request, session = guest.request, guest.session

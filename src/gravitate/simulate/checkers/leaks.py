@@ -23,6 +23,8 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Parts.mechanisms": "what is switched on",
     "Broker._handlers": "what takes each kind of input",
     "Incoming._on_timer": "what takes each kind of timer",
+    "Incoming._on_link": "who is told what becomes of links",
+    "Incoming._on_tree_link": "who is told what becomes of links",
     "Incoming._on_any_link": "what takes each kind of message",
     "Incoming._along_tree": "what takes each kind of message",
     "Incoming._unheard": "neighbours that were never there",
@@ -53,7 +55,14 @@ MAY_STAY: Final[Mapping[str, str]] = {
 }
 """By class and attribute. What is in one of these is walked in turn."""
 
-_NESTED: Final = ("Destinations._plans", "Part._by_event", "Part.waits", "Part.rows")
+_NESTED: Final = (
+    "Destinations._plans",
+    "Incoming._on_link",
+    "Incoming._on_tree_link",
+    "Part._by_event",
+    "Part.waits",
+    "Part.rows",
+)
 """Those of them whose own containers may stay too."""
 _TIMERS_STAY: Final = (Heartbeat, GraceOver)
 """Links are watched for as long as they are."""
