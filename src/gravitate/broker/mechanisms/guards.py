@@ -44,8 +44,8 @@ class Guard(Mechanism):
             theirs = getattr(type(watcher), name, None)
             if theirs is not None and theirs is not getattr(Mechanism, name):
                 setattr(self, name, self._guarded(getattr(watcher, name), getattr(self, name)))
-        if "attach" in self.__dict__:
-            attach = self.__dict__["attach"]
+        attach = self.__dict__.get("attach")
+        if attach is not None:
             self.__dict__["attach"] = lambda post, now: attach(_Asked(post), now)
 
     def _guarded(self, method: Callable[..., Any], default: Callable[..., Any]) -> Any:

@@ -6,9 +6,6 @@ what the subscriber has had elsewhere, and drops as much (TAKEN); then somebody 
 client itself, or the broker where the client stays connected (`tether.remote`). It is a
 guest no longer once that one says that it has arrived (ARRIVED).
 
-    SUBSCRIBING --settled--> READY --cut--> TAKEN --claimed--> CLAIMED --arrived--> ARRIVED
-         '-- overloaded, lease over, stop: GONE --'                '-- left: GONE
-
 One that comes home (`RECALL`) does not wait for those who cannot be reached. It is ready when its
 subscriptions have settled wherever somebody can be asked; and if the old place itself cannot, the
 broker next to it answers in its stead (`salvage`), but for what comes from behind it: that stays
