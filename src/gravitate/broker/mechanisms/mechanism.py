@@ -67,7 +67,8 @@ class Posts:
         send: Callable[[str, Control], None],
     ) -> None:
         self.context, self.links, self.clients = context, links, clients
-        self.engine, self.relocations, self.send = engine, relocations, send
+        self.engine, self.relocations = engine, relocations
+        self.send = send
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self.tokens = count(1)
 

@@ -11,6 +11,7 @@ again by itself until it has an answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -144,10 +145,6 @@ def wanted_by_each(
 
 def _runs(batch: Batch, asked: list[int | None]) -> Iterator[tuple[Batch, int]]:
     """A batch without what nobody asked for, cut where the quality asked for changes."""
-    start = 0
-    for end in range(1, len(asked) + 1):
-        if end == len(asked) or asked[end] != asked[start]:
-            qos = asked[start]
-            if qos is not None:
-                yield batch.select(range(start, end)), min(qos, batch.qos)
-            start = end
+    for qos, indices in groupby(range(len(asked)), asked.__getitem__):
+        if qos is not None:
+            yield batch.select([*indices]), min(qos, batch.qos)
