@@ -22,7 +22,7 @@ from typing import Protocol, Self
 
 import msgspec
 
-from gravitate.broker.observers import LinkChange, Observer
+from gravitate.broker.observers import LinkChange, Matched, Observer
 from gravitate.model.events import TOPIC, Attributes, Batch
 from gravitate.model.filters import Filter
 from gravitate.model.language import render
@@ -131,15 +131,8 @@ class TraceRows(Observer):
         """A tether is a link of its own; what goes over it has not been at a broker yet."""
         self._count_links(broker, batch, [(peer,)] * len(batch), now)
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
+        broker, came_from, batch, local, links = hop
         self._count_links(broker, batch, links, now)
         positions = self._sampler.kept(batch.publisher, batch.incarnation, batch.counters)
         count = len(positions)
