@@ -87,10 +87,7 @@ def evaluate(
             figures = figure(session)
         if out is not None:
             _save(session, figures, out)
-    if json:
-        output.show_json(figures)
-    else:
-        _show(figures)
+    output.answer(figures, json, _show)
 
 
 def _modelled(

@@ -52,10 +52,7 @@ def ingest(
             _follow(session, run, store, every, json)
             return
         taken = _take_in(session, run, store, json)
-    if json:
-        output.show_json(taken)
-    else:
-        _show(taken)
+    output.answer(taken, json, _show)
 
 
 def _follow(session: object, run: Path, store: Path, every_s: float, json: bool) -> None:
