@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.config.decode import decode, decode_part, unknown_key
+from gravitate.config.decode import decode, unknown_key
 from gravitate.config.listeners import MqttSpec
 from gravitate.config.toml import Document, parse, read, render_key, render_value
 from gravitate.errors import FileError, InputError
@@ -172,7 +172,7 @@ def check_mechanisms(document: Document, known: Collection[str] | None = None) -
             raise unknown_key(document, name, (), "mechanisms")
         if known is None:
             try:
-                decode_part(document, catalogue.KINDS[name].settings, "mechanisms", name)
+                decode(document, catalogue.KINDS[name].settings, "mechanisms", name)
             except FileError:
                 raise
             except InputError as problem:

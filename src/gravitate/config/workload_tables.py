@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from gravitate import __version__
 from gravitate.errors import FileError
-from gravitate.files import write_json
+from gravitate.files import read_json, write_json
 from gravitate.trace.reader import check_columns
 
 MANIFEST: Final = "workload.json"
@@ -149,17 +149,12 @@ class WorkloadManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 def load_manifest(directory: str | Path) -> WorkloadManifest:
     """The manifest of a workload's folder."""
     path = Path(directory) / MANIFEST
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=WorkloadManifest)
-    except FileNotFoundError:
+    if not path.exists():
         raise FileError(
             f"has no {MANIFEST}: write the folder of a workload, as `gravitate workload` makes it",
             str(directory),
-        ) from None
-    except OSError as problem:
-        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
-    except msgspec.DecodeError as problem:
-        raise FileError(f"is not the manifest of a workload: {problem}", str(path)) from None
+        )
+    return read_json(path, WorkloadManifest, "the manifest of a workload")
 
 
 def table_files(directory: str | Path, table: str) -> list[Path]:

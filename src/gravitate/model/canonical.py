@@ -257,11 +257,6 @@ def _narrowed(filter: Filter, further: Conjunction) -> tuple[Filter, Measure]:
     return Filter(tuple(sorted(found, key=_conjunction_key))), measure
 
 
-def disjoin(*filters: Filter) -> Filter:
-    """What any of the filters matches."""
-    return any_of(c for f in filters for c in f.conjunctions)
-
-
 def checked(filter: Filter) -> Filter:
     """The canonical form of a filter from elsewhere; raises `FilterError` on a bad operand."""
     return any_of(filter.conjunctions)
