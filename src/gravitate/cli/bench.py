@@ -29,8 +29,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.",
-            autocompletion=complete_name,
+            help=f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.", autocompletion=complete_name
         ),
     ],
     case: Annotated[

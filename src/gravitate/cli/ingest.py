@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def ingest(
     run: Annotated[Path, typer.Argument(help="Folder with the traces of a run.", metavar="RUN")],
     into: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The store.", show_default="RUN/tables"),
+        Path | None, typer.Option(metavar="DIR", help="The store.", show_default="RUN/tables")
     ] = None,
     period: Annotated[
         float | None,

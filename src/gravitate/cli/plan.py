@@ -136,13 +136,7 @@ def show_plan(plan: Plan) -> None:
     for metric, before in plan.before.items():
         after = plan.after.get(metric)
         rows.append(
-            (
-                in_words(metric),
-                plan.recorded.get(metric),
-                before,
-                after,
-                change_of(before, after),
-            )
+            (in_words(metric), plan.recorded.get(metric), before, after, change_of(before, after))
         )
     output.show_table(
         ("", "recorded", "predicted before", "predicted after", "change"),

@@ -218,10 +218,7 @@ def _check_brokers(document: Document, network: Network) -> None:
             )
         if broker.id in first_at:
             line = document.line_of(("brokers", first_at[broker.id], "id"))
-            raise wrong(
-                f"duplicate broker id '{broker.id}': line {line} has it already",
-                "id",
-            )
+            raise wrong(f"duplicate broker id '{broker.id}': line {line} has it already", "id")
         first_at[broker.id] = index
         if not HOST.fullmatch(broker.address.host) or not _is_encodable(broker.address.host):
             raise wrong(
@@ -238,10 +235,7 @@ def _check_brokers(document: Document, network: Network) -> None:
                 "write_bytes_low",
             )
         if not all(math.isfinite(value) for value in broker.coordinates):
-            raise wrong(
-                f"coordinates of '{broker.id}' must be finite numbers",
-                "coordinates",
-            )
+            raise wrong(f"coordinates of '{broker.id}' must be finite numbers", "coordinates")
         if len(broker.coordinates) != dimensions:
             raise wrong(
                 f"'{broker.id}' has {len(broker.coordinates)} coordinates and "
@@ -299,8 +293,7 @@ def _check_links(document: Document, network: Network) -> None:
             value: float = getattr(link, key)
             if not (math.isfinite(value) and value >= 0):
                 raise wrong(
-                    f"'{key}' is {value}, which is not accepted: write a number from 0",
-                    key,
+                    f"'{key}' is {value}, which is not accepted: write a number from 0", key
                 )
 
 

@@ -157,12 +157,7 @@ def undoing(plan: Plan, done: Sequence[Move]) -> Plan:
         )
         back.append(
             msgspec.structs.replace(
-                move,
-                id="",
-                source=move.target,
-                target=move.source,
-                why=why,
-                path=move.path[::-1],
+                move, id="", source=move.target, target=move.source, why=why, path=move.path[::-1]
             )
         )
     whole = len(done) == len(plan.moves)

@@ -340,13 +340,10 @@ def _check_faults(
         if not (0 <= fault.at_s < math.inf and 0 < fault.for_s < math.inf):
             raise wrong(
                 f"a fault starts at 'at_s' from 0 and lasts 'for_s' above 0; this one has "
-                f"{fault.at_s:g} and {fault.for_s:g}",
+                f"{fault.at_s:g} and {fault.for_s:g}"
             )
         if isinstance(fault, DelayLink) and not 0 <= fault.extra_ms < math.inf:
-            raise wrong(
-                f"'extra_ms' is {fault.extra_ms:g}: write a number from 0",
-                "extra_ms",
-            )
+            raise wrong(f"'extra_ms' is {fault.extra_ms:g}: write a number from 0", "extra_ms")
         match fault:
             case CutLink() | DelayLink() if frozenset(fault.between) not in links:
                 a, b = fault.between

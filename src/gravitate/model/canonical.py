@@ -18,13 +18,7 @@ from typing import Any, Final
 from gravitate.errors import FilterError
 from gravitate.model.alternatives import Alternatives
 from gravitate.model.filters import EVERYTHING, Conjunction, Filter, Op, Operand, Predicate, Scalar
-from gravitate.model.limits import (
-    CONJUNCTIONS_MAX,
-    TEXT_OPS,
-    Measure,
-    refuse_beyond,
-    refuse_many,
-)
+from gravitate.model.limits import CONJUNCTIONS_MAX, TEXT_OPS, Measure, refuse_beyond, refuse_many
 from gravitate.model.patterns import classified, glob_like, text_glob
 from gravitate.model.regions import (
     ConjunctionRegion,

@@ -28,13 +28,7 @@ from gravitate.model.filters import Filter
 from gravitate.model.language import render
 from gravitate.model.moves import Move, MoveOutcome
 from gravitate.trace import schemas
-from gravitate.trace.columns import (
-    BYTES_PER_GROUP,
-    ROWS_PER_GROUP,
-    BatchColumns,
-    Group,
-    RowColumns,
-)
+from gravitate.trace.columns import BYTES_PER_GROUP, ROWS_PER_GROUP, BatchColumns, Group, RowColumns
 from gravitate.trace.files import ROWS_PER_FILE, TraceFiles
 from gravitate.trace.sampling import Sampler
 
@@ -82,10 +76,7 @@ class TraceRows(Observer):
             *full,
         )
         self._deliveries = BatchColumns(
-            schemas.DELIVERIES,
-            (*_BATCH, "session", "delay_s", "hops", "qos"),
-            ("counter",),
-            *full,
+            schemas.DELIVERIES, (*_BATCH, "session", "delay_s", "hops", "qos"), ("counter",), *full
         )
         self._subscriptions = RowColumns(schemas.SUBSCRIPTIONS, *full)
         self._link_rows = RowColumns(schemas.LINKS, *full)

@@ -12,13 +12,7 @@ from typing import Final
 
 from gravitate.errors import MqttError
 from gravitate.wire.mqtt import packets as p
-from gravitate.wire.mqtt.codes import (
-    CONNACK_RETURN_CODES_V311,
-    V5,
-    V311,
-    PacketType,
-    ReasonCode,
-)
+from gravitate.wire.mqtt.codes import CONNACK_RETURN_CODES_V311, V5, V311, PacketType, ReasonCode
 from gravitate.wire.mqtt.primitives import Reader, malformed, protocol_error
 from gravitate.wire.mqtt.properties import WILL, Properties, Property, decode_properties
 
