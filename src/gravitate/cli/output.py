@@ -74,7 +74,7 @@ def show_table(
     table = Table(title=title, title_justify="left")
     cells = [list(row) for row in rows]
     for position, heading in enumerate(columns):
-        numeric = all(isinstance(row[position], int | float) for row in cells)
+        numeric = all(isinstance(row[position], int | float | None) for row in cells)
         table.add_column(heading, justify="right" if numeric and cells else "left")
     for row in cells:
         table.add_row(*map(_cell, row))
