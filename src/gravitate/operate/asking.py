@@ -86,7 +86,7 @@ def ask(
         if status >= 500 and status != besides:
             # What stands before a broker cannot know more, nor a page that failed.
             raise lack(f"broker '{spec.id}' has failed, or what stands before it: {status}")
-        if status >= 400:
+        if 400 <= status < 500:
             raise Refused(f"broker '{spec.id}' refuses: {reason_in(content)}")
         return msgspec.json.decode(content, type=what)
     except (OSError, http.client.HTTPException) as problem:
