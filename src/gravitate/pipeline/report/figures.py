@@ -8,11 +8,11 @@ delay classes, or by a number of rows named in `gather`; none grows with the tra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import msgspec
 
-from gravitate.pipeline.evaluate import registry
+from gravitate.pipeline.evaluate.registry import Figures
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,15 +35,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     gravitate_version: str
     rows: dict[str, int]
     """Rows of each trace table in the store."""
-
-
-if TYPE_CHECKING:
-    Headline = Any
-else:
-    Headline = msgspec.defstruct(
-        "Headline", registry.fields(registry.REPORTED), frozen=True, kw_only=True
-    )
-"""Every metric of the run; `evaluate.registry` says what each means. None: not known."""
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +195,8 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One run."""
 
     facts: Facts
-    headline: Headline
+    headline: Figures
+    """Every metric that `evaluate.registry` has for reports."""
     findings: tuple[str, ...]
     """What stands out, in sentences."""
     brokers: tuple[BrokerFigures, ...]
