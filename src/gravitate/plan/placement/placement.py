@@ -149,7 +149,8 @@ def closest_brokers(network: Network, profiles: Profiles) -> Longs:
 
     Deliveries stand for subscribers: their average over publications differs by a factor only."""
     _require_within(network, profiles)
-    return kernels.pop_of_all(network, profiles)
+    closest: Longs = kernels.pop_of_all(network, profiles)
+    return closest
 
 
 def _require_within(network: Network, profiles: Profiles) -> None:

@@ -81,12 +81,5 @@ def shrunk(held: Any, sizes: Any, starts: Any, interests: Any) -> Any:
                 found = more
             found[count] = box
             count += 1
-        axis = 0
-        while axis < axes:
-            at[axis] += 1
-            if at[axis] < sizes[axis]:
-                break
-            at[axis] = 0
-            axis += 1
-        if axis == axes:
+        if not is_next(at, sizes):
             return found[:count].copy()
