@@ -237,11 +237,7 @@ def make(parameters: ZipfInterests, seed: int, data: Path | None) -> Made:
     publications_expected = parameters.rate_msgs_per_min / 60 * parameters.duration_s
     return Made(
         plans=(
-            TablePlan(
-                "brokers",
-                parameters.brokers,
-                made(columns.brokers_without_places, count=parameters.brokers),
-            ),
+            columns.brokers_plan(parameters.brokers),
             TablePlan(
                 "publishers",
                 parameters.publishers,

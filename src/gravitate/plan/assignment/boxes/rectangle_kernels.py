@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gravitate.matching.jit import kernel, trailing_zeros
+from gravitate.plan.assignment.boxes.volume_kernels import is_next
 
 
 @kernel
