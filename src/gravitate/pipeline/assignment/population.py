@@ -134,7 +134,7 @@ class FramePopulation:
             taken[group] += sizes
 
         def answer(block: Block, _: Doublings) -> tuple[int, Ints]:
-            groups, _ = groups_of(block, level, filters, short)
+            groups = groups_of(block, level, filters, short)[0]
             group, count = before[block.number]
             passed = np.zeros(len(choices.sizes), dtype=np.int64)
             passed[group] = count
