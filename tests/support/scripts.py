@@ -27,9 +27,9 @@ from gravitate.config.script import (
 )
 from gravitate.config.workload_tables import TABLES, WorkloadManifest
 from gravitate.model.events import Batch, Event
-from gravitate.pipeline.evaluate.evaluation import evaluate_tables
 from gravitate.pipeline.evaluate.metrics import Evaluation, Terms
 from gravitate.trace.metrics import Summary
+from tests.support.in_process import evaluate_tables
 
 
 def tables_of(script: Script) -> dict[str, pa.Table]:
@@ -144,7 +144,6 @@ def modelled(script: Script) -> Evaluation:
         script.network,
         **tables_of(script),
         duration_s=script.duration_s,
-        name="model",
         terms=Terms(script.service),
     )
 
