@@ -229,19 +229,23 @@ def test_utilisation_follows_from_service_times_and_bandwidths() -> None:
 
 
 def test_the_load_balance_factor_weighs_subscribers_with_capacity() -> None:
-    assert assessed("x", CHAIN, carried()).load_balance_factor == pytest.approx(3 / (4 / 3))
+    assert assessed("x", CHAIN, carried()).metrics["load_balance_factor"] == pytest.approx(
+        3 / (4 / 3)
+    )
     roomy = Terms(capacities={"a": 1.0, "b": 1.0, "c": 6.0})
-    assert assessed("x", CHAIN, carried(), roomy).load_balance_factor == pytest.approx(2.0)
+    assert assessed("x", CHAIN, carried(), roomy).metrics["load_balance_factor"] == pytest.approx(
+        2.0
+    )
     nobody = carried(subscribers={})
-    assert assessed("x", CHAIN, nobody).load_balance_factor is None
+    assert assessed("x", CHAIN, nobody).metrics["load_balance_factor"] is None
 
 
 def test_costs_default_to_milliseconds_and_are_null_where_unknown() -> None:
     terms = Terms(ServiceTimes(event_ms=1.0))
-    assert assessed("x", CHAIN, carried(), terms).psoop_cost == 10 * (5 + 7) + 30
+    assert assessed("x", CHAIN, carried(), terms).metrics["psoop_cost"] == 10 * (5 + 7) + 30
     elsewhere = carried(links={("a", "c"): (10.0, 0.0)})
-    assert assessed("x", CHAIN, elsewhere).psoop_cost is None
-    assert assessed("x", CHAIN, carried()).control_overhead_share is None
+    assert assessed("x", CHAIN, elsewhere).metrics["psoop_cost"] is None
+    assert assessed("x", CHAIN, carried()).metrics["control_overhead_share"] is None
 
 
 def test_a_network_that_did_nothing_has_figures_too() -> None:
