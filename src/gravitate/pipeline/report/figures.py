@@ -52,15 +52,8 @@ class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate_msgs_per_s(self) -> float:
-        return self.input_msgs_per_s + self.output_msgs_per_s
-
-    @property
-    def input_msgs_per_s(self) -> float:
-        return self.in_links_msgs_per_s + self.in_clients_msgs_per_s
-
-    @property
-    def output_msgs_per_s(self) -> float:
-        return self.out_links_msgs_per_s + self.out_clients_msgs_per_s
+        into = self.in_links_msgs_per_s + self.in_clients_msgs_per_s
+        return into + (self.out_links_msgs_per_s + self.out_clients_msgs_per_s)
 
     @property
     def yield_share(self) -> float:
