@@ -131,22 +131,25 @@ class Broker:
     def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of input."""
         clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
+        of = clients.taking
         return {
             inputs.FrameReceived: lambda i: peering.received(
                 i.peer, i.connection, i.frame, context.now
             ),
             inputs.ClientPublished: clients.published,
-            inputs.ClientAcknowledged: lambda i: clients.acknowledged(i.connection, i.sequence),
+            inputs.ClientAcknowledged: of(clients.acknowledged),
             inputs.TimerFired: self._incoming.on_timer,
-            inputs.ClientCongested: lambda i: clients.congested(i.connection, i.congested),
+            inputs.ClientCongested: of(clients.congested),
             inputs.ClientConnected: self._connected,
-            inputs.ClientDisconnected: lambda i: clients.disconnected(i.connection),
-            inputs.ClientSubscribed: clients.subscribed,
-            inputs.ClientUnsubscribed: lambda i: clients.unsubscribed(i.connection, i.name),
-            inputs.ClientAdvertised: lambda i: clients.advertised(i.connection, i.name, i.filter),
-            inputs.ClientUnadvertised: lambda i: clients.unadvertised(i.connection, i.name),
-            inputs.ClientPaused: self._paused,
-            inputs.ClientArrived: lambda i: clients.arrived(i.connection),
+            inputs.ClientDisconnected: of(clients.disconnected),
+            inputs.ClientSubscribed: of(clients.subscribed),
+            inputs.ClientUnsubscribed: of(clients.unsubscribed),
+            inputs.ClientAdvertised: of(clients.advertised),
+            inputs.ClientUnadvertised: of(clients.unadvertised),
+            inputs.ClientPaused: of(
+                lambda session, _: parts.paused(session.outbound, session.inbound)
+            ),
+            inputs.ClientArrived: of(clients.arrived),
             inputs.BrokersPinged: parts.posts.pinged,
             inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
             inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
@@ -162,11 +165,6 @@ class Broker:
             self._context.emit(Tell(input.connection, CloseSession(STOPPING)))
         else:
             self.clients.connected(input)
-
-    def _paused(self, input: inputs.ClientPaused) -> None:
-        session = self.clients.by_connection.get(input.connection)
-        if session is not None:
-            self._parts.paused(session.outbound, session.inbound)
 
     def _end(self) -> list[Effect]:
         """The end of a step, in this order and nowhere else."""

@@ -52,8 +52,7 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.table import Part
 from gravitate.broker.routing.settlement import NOWHERE
-from gravitate.broker.sessions.local import NOBODY, LocalOutbound
-from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
@@ -161,8 +160,8 @@ class Guests:
         context = self._context
         if request.origin:
             return Guest(request, self._make_tethered(request), context.now)
-        about = (request.subscriber, request.incarnation, 0, context.options, context.lives)
-        session = LocalOutbound(*about, NOBODY, self._subscriptions, Owed.STAGED)
+        about = (request.subscriber, request.incarnation, 0, 0, context)
+        session = LocalOutbound(*about, self._dispatch, self._subscriptions, Owed.STAGED)
         return Guest(request, session, context.now)
 
     def _take(self, guest: Guest, part: Part) -> None:
