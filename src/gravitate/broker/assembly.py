@@ -127,7 +127,6 @@ class Parts:
         )
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
-            self.broker_id,
             links,
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),

@@ -44,7 +44,6 @@ from gravitate.broker.routing.content.table import (
 )
 from gravitate.broker.routing.router import Known, RouterPorts
 from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Settlement
-from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
@@ -56,13 +55,13 @@ _NOTHING: dict[str, AdvertisementEntry] = {}
 class ContentRouter:
     """Destinations are numbers that the broker hands out."""
 
-    def __init__(self, broker_id: str, neighbours: Collection[str], ports: RouterPorts) -> None:
+    def __init__(self, neighbours: Collection[str], ports: RouterPorts) -> None:
         peers = sorted(neighbours)
         self._ports = ports
         self._settlement = Settlement()
         self._serving = Serving()
         self.table = RoutingTable(ports.ended)
-        self._propagation = Propagation(broker_id, self.table, self._settlement, ports)
+        self._propagation = Propagation(self.table, self._settlement, ports)
         self._sync = Synchronisation(peers, self._settlement, ports.send)
         for peer in peers:
             self.table.neighbours[peer] = Neighbour()
@@ -154,10 +153,9 @@ class ContentRouter:
         is_renewed: bool = False,
     ) -> None:
         asker = Asker(LOCAL, settled, partly)
-        self._requests.subscribe(id, filter, (), destination, asker, is_renewed)
+        self._requests.subscribe(id, filter, destination, asker, is_renewed)
 
     def serve(self, id: str) -> None:
-        """A local subscription is served from every side from now on, settled or not."""
         self._serving.end(self.table.subscriptions[id])
 
     def unsubscribe(self, id: str) -> None:
@@ -222,13 +220,8 @@ class ContentRouter:
         asker = Asker(peer, settled, partly)
         match message:
             case Subscribe():
-                if message.anchor not in self.table.neighbours:
-                    reason = f"subscription anchored at {message.anchor!r}"
-                    raise PeerError("unknown-anchor", reason)
-                destination = self._ports.destination_of(message.anchor)
-                self._requests.subscribe(
-                    message.subscription, message.filter, message.path, destination, asker
-                )
+                destination = self._ports.destination_of(peer)
+                self._requests.subscribe(message.subscription, message.filter, destination, asker)
             case Unsubscribe():
                 self._requests.unsubscribe(message.subscription, asker)
             case Advertise():
@@ -243,10 +236,9 @@ class ContentRouter:
                 self._ports.withdrawn()
 
     def reset(self, peer: str) -> None:
-        """The link to `peer` starts anew: say everything, doubt everything heard from it.
-
-        That it was everything is said by `synchronise`, behind what the link had queued: who is
-        told so then takes what comes for complete."""
+        """Say everything, doubt everything heard from it. That it was everything is said by
+        `synchronise`, behind what the link had queued: who is told so then takes what comes for
+        complete."""
         self._settlement.drop_answers(peer)
         self._settlement.present(peer)
         current = {self._sync.reset(peer)}
@@ -265,25 +257,21 @@ class ContentRouter:
         self._settlement.renew(peer, current)
 
     def absent(self, peer: str) -> None:
-        """The link to `peer` has been down for a while: who is there does not wait for it."""
         self._settlement.absent(peer)
         self._sync.absent(peer)
 
     def present(self, peer: str) -> None:
-        """The link to `peer` goes on where it was."""
         self._settlement.present(peer)
         self._sync.present(peer)
 
     def synchronise(self) -> None:
-        """Tell the neighbours that have been told everything so."""
         self._sync.advance()
 
     def forget(self, peer: str) -> None:
-        """The neighbour is given up: all that came from it goes, nothing is expected of it."""
         self._sync.forget(peer)
         if self.table.neighbours.pop(peer, None) is not None:
             for entry in self.table.advertisements.values():
-                self._propagation.note_settled(entry, peer)
+                self.table.note_settled(entry, peer)
                 entry.trailing.discard(peer)
             self._requests.remove_from(peer, self.table.advertisements.values())
             self._requests.remove_from(peer, self.table.subscriptions.values())
