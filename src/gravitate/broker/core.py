@@ -137,7 +137,7 @@ class Broker:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
         self._context.now = now
         self._context.effects = []
-        self.peering.start(now)
+        self.peering.start()
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
@@ -160,9 +160,9 @@ class Broker:
 
     def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of input."""
-        clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
+        clients, peering, parts = self.clients, self.peering, self._parts
         return {
-            FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
+            FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
             ClientPublished: clients.published,
             ClientAcknowledged: lambda i: clients.acknowledged(i.connection, i.sequence),
             TimerFired: self._upkeep.on_timer,
@@ -176,10 +176,10 @@ class Broker:
             ClientPaused: self._paused,
             ClientArrived: lambda i: clients.arrived(i.connection),
             BrokersPinged: parts.pings.answered,
-            LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
-            LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
-            LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
-            DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
+            LinkHeard: lambda i: peering.heard(i.peer, i.connection),
+            LinkOpened: lambda i: peering.opened(i.peer, i.connection),
+            LinkClosed: lambda i: peering.closed(i.peer, i.connection),
+            DialFailed: lambda i: peering.dial_failed(i.peer),
             Persisted: lambda i: clients.persisted(i.token),
             MoveRequested: lambda i: parts.engine.propose(i.move),
             StopRequested: lambda i: self._request_stop(),
@@ -219,7 +219,7 @@ class Broker:
         parts.handovers.review()
         self.congestion.review()
         if self.links.touched:
-            self.links.flush(self._context.now)
+            self.links.flush()
         if self.links.draining and self.links.emptied():
             self._stop()
         return self._context.effects

@@ -116,9 +116,7 @@ class Upkeep:
         """What takes each kind of timer."""
         parts = self._parts
         subscribers = parts.subscribers
-        of_link = dict.fromkeys(
-            LinkTimer.__args__, lambda timer: parts.peering.on_timer(timer, parts.context.now)
-        )
+        of_link = dict.fromkeys(LinkTimer.__args__, parts.peering.on_timer)
         return {
             **of_link,
             LinkIdle: lambda timer: parts.tether_links.idle(timer.peer),

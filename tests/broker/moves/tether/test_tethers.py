@@ -678,7 +678,7 @@ def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> 
 
 
 def test_a_stranger_that_was_not_expected_is_turned_away(scene: Scene) -> None:
-    scene.wired.brokers["a"].peering.add("d", Role.TETHER, scene.wired.now)
+    scene.wired.brokers["a"].peering.add("d", Role.TETHER)
     scene.settle()
     links: LinkTable = scene.wired.brokers["d"].links
     assert "a" not in links

@@ -21,15 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.frames import (
-    Advertise,
-    RoutingMessage,
-    Settled,
-    Subscribe,
-    SyncEnd,
-    Unadvertise,
-    Unsubscribe,
-)
+from gravitate.broker.messages import frames
 from gravitate.broker.routing.content.propagation import Propagation
 from gravitate.broker.routing.content.requests import Requests, nothing
 from gravitate.broker.routing.content.serving import Serving
@@ -43,7 +35,7 @@ from gravitate.broker.routing.content.table import (
     advertisement_id,
 )
 from gravitate.broker.routing.router import Known, RouterPorts
-from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Settlement
+from gravitate.broker.routing.settlement import Answer, Asker, Partly, Settlement
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
@@ -178,23 +170,44 @@ class ContentRouter:
 
     # What neighbours say -------------------------------------------------------------------
 
-    def on_message(self, peer: str, message: RoutingMessage) -> None:
+    def on_message(self, peer: str, message: frames.RoutingMessage) -> None:
         match message:
-            case Settled():
+            case frames.Settled():
                 self._on_settled(peer, message)
-            case SyncEnd():
+            case frames.SyncEnd():
                 self._on_sync_end(peer, message)
-            case _:
-                self._on_request(peer, message)
+            case frames.Subscribe(subscription, filter):
+                destination = self._ports.destination_of(peer)
+                asker = self._asker(peer, message.token)
+                self._requests.subscribe(subscription, filter, destination, asker)
+            case frames.Unsubscribe(subscription, token):
+                self._requests.unsubscribe(subscription, self._asker(peer, token))
+            case frames.Advertise(id, publisher, incarnation, filter):
+                life = publisher, incarnation
+                entry = AdvertisementEntry(id, life, filter, peer, message.attachment)
+                self._requests.advertise(entry, self._asker(peer, message.token))
+                self._ports.advertised(life, entry.key)
+            case frames.Unadvertise(id, token):
+                self._requests.unadvertise(id, self._asker(peer, token))
+                self._ports.withdrawn()
 
-    def _on_settled(self, peer: str, message: Settled) -> None:
+    def _asker(self, peer: str, token: int) -> Asker:
+        """A neighbour, that wants an answer under a token."""
+        send = self._ports.send
+        return Asker(
+            peer,
+            lambda: send(peer, frames.Settled(token)),
+            lambda open: send(peer, frames.Settled(token, tuple(sorted(open)))),
+        )
+
+    def _on_settled(self, peer: str, message: frames.Settled) -> None:
         if message.open:
             self._settlement.answered_partly(peer, message.token, frozenset(message.open))
         else:
             self._propagation.settled(peer, message.token)
             self._requests.end_advertisements()
 
-    def _on_sync_end(self, peer: str, message: SyncEnd) -> None:
+    def _on_sync_end(self, peer: str, message: frames.SyncEnd) -> None:
         if message.open:
             self._sync.ended_partly(peer, frozenset(message.open))
         else:
@@ -205,35 +218,6 @@ class ContentRouter:
             self._sync.ended(peer, message.what)
         self._ports.withdrawn()
         self._ports.synchronised(peer)
-
-    def _on_request(
-        self, peer: str, message: Subscribe | Unsubscribe | Advertise | Unadvertise
-    ) -> None:
-        token = message.token
-
-        def settled() -> None:
-            self._ports.send(peer, Settled(token))
-
-        def partly(open: Open) -> None:
-            self._ports.send(peer, Settled(token, tuple(sorted(open))))
-
-        asker = Asker(peer, settled, partly)
-        match message:
-            case Subscribe():
-                destination = self._ports.destination_of(peer)
-                self._requests.subscribe(message.subscription, message.filter, destination, asker)
-            case Unsubscribe():
-                self._requests.unsubscribe(message.subscription, asker)
-            case Advertise():
-                life = message.publisher, message.incarnation
-                entry = AdvertisementEntry(
-                    message.advertisement, life, message.filter, peer, message.attachment
-                )
-                self._requests.advertise(entry, asker)
-                self._ports.advertised(life, entry.key)
-            case Unadvertise():
-                self._requests.unadvertise(message.advertisement, asker)
-                self._ports.withdrawn()
 
     def reset(self, peer: str) -> None:
         """Say everything, doubt everything heard from it. That it was everything is said by
