@@ -13,7 +13,7 @@ import numpy as np
 from gravitate.matching import layout as lay
 from gravitate.matching.jit import kernel, prefetch, ruled_in, trailing_zeros
 from gravitate.matching.layout import Array, wide
-from gravitate.matching.searching import sort
+from gravitate.matching.searching import sort, visit_grid
 
 OVERFLOW = -1
 CANDIDATES_MAX = 512
@@ -28,8 +28,6 @@ def _distribute(head: Array, count: int) -> int:
     values = lay.double(head, lay.EVENT_VALUES)
     rows = lay.byte(head, lay.EVENT_ROWS)
     boundaries = lay.double(head, lay.BOUNDARIES)
-    lane_grid = lay.int32(head, lay.LANE_GRID)
-    lane_classes = lay.int32(head, lay.LANE_CLASSES)
     cell_head = lay.int32(head, lay.CELL_HEAD)
     stamps = lay.int64(head, lay.CELL_STAMP)
     chains = lay.int32(head, lay.CELL_CHAIN)
@@ -39,23 +37,17 @@ def _distribute(head: Array, count: int) -> int:
     lanes = head[lay.LANES_USED]
     head[lay.SERIAL] += 1
     now = head[lay.SERIAL]
-    touched_count, visit = 0, 0
-    if cell_head[0] != -1:
-        touched[0] = 0
-        touched_count = 1
-        stamps[0] = now
-        chains[0] = -1
-        for event in range(count):
-            visit_event[visit] = event
-            visit_next[visit] = chains[0]
-            chains[0] = visit
-            visit += 1
-    position = 0
+    touched_count, visit, position = 0, 0, 0
     for event in range(count):
         row = event * lanes
         for lane in range(row, row + lanes):
             values[lane] = np.nan
             rows[lane] = lay.ABSENT
+        # The cells that it visits stand where its links in their chains will.
+        begin = visit
+        if cell_head[0] != -1:
+            visit_next[visit] = 0
+            visit += 1
         end = position + 2 * counts[2 * event]
         while position < end:
             lane = int(given[position])
@@ -64,41 +56,25 @@ def _distribute(head: Array, count: int) -> int:
             bucket = lay.bucket_of(boundaries, lane, value)
             values[row + lane] = value
             rows[row + lane] = bucket >> 1
-            classes = lane_classes[lane]
-            width_class = 0
-            while classes != 0:
-                if classes & 1:
-                    shift = max(0, width_class - 2)
-                    base = lane_grid[lane] + lay.CLASS_BASE[width_class]
-                    first = max(0, bucket + 1 - (1 << width_class)) >> shift
-                    for cell in range(base + first, base + (bucket >> shift) + 1):
-                        if cell_head[cell] != -1:
-                            if stamps[cell] != now:
-                                stamps[cell] = now
-                                chains[cell] = -1
-                                touched[touched_count] = cell
-                                touched_count += 1
-                            visit_event[visit] = event
-                            visit_next[visit] = chains[cell]
-                            chains[cell] = visit
-                            visit += 1
-                classes >>= 1
-                width_class += 1
+            visit = visit_grid(head, lane, bucket, visit_next, visit)
         starts[event] = position
         end = position + counts[2 * event + 1]
         while position < end:
             cell = int(given[position])
             position += 1
             if cell_head[cell] != -1:
-                if stamps[cell] != now:
-                    stamps[cell] = now
-                    chains[cell] = -1
-                    touched[touched_count] = cell
-                    touched_count += 1
-                visit_event[visit] = event
-                visit_next[visit] = chains[cell]
-                chains[cell] = visit
+                visit_next[visit] = cell
                 visit += 1
+        for each in range(begin, visit):
+            cell = visit_next[each]
+            if stamps[cell] != now:
+                stamps[cell] = now
+                chains[cell] = -1
+                touched[touched_count] = cell
+                touched_count += 1
+            visit_event[each] = event
+            visit_next[each] = chains[cell]
+            chains[cell] = each
     return touched_count
 
 

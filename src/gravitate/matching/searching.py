@@ -37,6 +37,27 @@ def _holds(head: Array, offset: int, count: int, now: int) -> bool:
 
 
 @kernel
+def visit_grid(head: Array, lane: int, bucket: int, visits: Array, count: int) -> int:
+    """Append the grid cells that a value in a lane's bucket visits; returns the new count."""
+    cell_head = lay.int32(head, lay.CELL_HEAD)
+    grid = lay.int32(head, lay.LANE_GRID)[lane]
+    classes = lay.int32(head, lay.LANE_CLASSES)[lane]
+    width_class = 0
+    while classes != 0:
+        if classes & 1:
+            shift = max(0, width_class - 2)
+            base = grid + lay.CLASS_BASE[width_class]
+            first = max(0, bucket + 1 - (1 << width_class)) >> shift
+            for cell in range(base + first, base + (bucket >> shift) + 1):
+                if cell_head[cell] != -1:
+                    visits[count] = cell
+                    count += 1
+        classes >>= 1
+        width_class += 1
+    return count
+
+
+@kernel
 def _match_event(
     head: Array, start: int, pairs: int, cells: int, out: int, unsure: int
 ) -> tuple[int, int]:
@@ -44,8 +65,6 @@ def _match_event(
     values = lay.double(head, lay.VALUES)
     rows = lay.byte(head, lay.ROWS)
     boundaries = lay.double(head, lay.BOUNDARIES)
-    lane_grid = lay.int32(head, lay.LANE_GRID)
-    lane_classes = lay.int32(head, lay.LANE_CLASSES)
     cell_head = lay.int32(head, lay.CELL_HEAD)
     stamps = lay.int64(head, lay.CELL_STAMP)
     records = lay.int32(head, lay.RECORDS)
@@ -68,19 +87,7 @@ def _match_event(
         values[lane] = value
         bucket = lay.bucket_of(boundaries, lane, value)
         rows[lane] = bucket >> 1
-        classes = lane_classes[lane]
-        width_class = 0
-        while classes != 0:
-            if classes & 1:
-                shift = max(0, width_class - 2)
-                base = lane_grid[lane] + lay.CLASS_BASE[width_class]
-                first = max(0, bucket + 1 - (1 << width_class)) >> shift
-                for grid_cell in range(base + first, base + (bucket >> shift) + 1):
-                    if cell_head[grid_cell] != -1:
-                        visits[visit_count] = grid_cell
-                        visit_count += 1
-            classes >>= 1
-            width_class += 1
+        visit_count = visit_grid(head, lane, bucket, visits, visit_count)
     for at in range(start + 2 * pairs, start + 2 * pairs + cells):
         cell = int(given[at])
         stamps[cell] = now

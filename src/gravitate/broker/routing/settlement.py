@@ -56,6 +56,12 @@ class Request:
         """Told of every neighbour that has answered all it had to, partly or not: where it is open
         behind that one."""
 
+    def tell_settled(self, told: Answer | None) -> None:
+        self.on_settled = told
+
+    def tell_sides(self, told: Callable[[str, Open], None] | None) -> None:
+        self.on_side = told
+
 
 _NOTHING: Final[dict[str, set[int]]] = {}
 _NOBODY: Final[list[Asker]] = []

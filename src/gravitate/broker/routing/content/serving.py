@@ -54,13 +54,13 @@ class Serving:
         self._settling[destination] = _Settling()
         for peer, brokers in open.items():
             self._withhold(destination, peer, brokers)
-        entry.request.on_side = partial(self._withhold, destination)
+        entry.request.tell_sides(partial(self._withhold, destination))
 
     def end(self, entry: SubscriptionEntry) -> None:
         """The subscription has settled or ended. Its destination may be another's by now."""
         request = entry.request
         if request.on_side is not None:
-            request.on_side = None
+            request.tell_sides(None)
             for peer in list(self._settling[entry.destination].open):
                 self._withhold(entry.destination, peer, NOWHERE)
             del self._settling[entry.destination]

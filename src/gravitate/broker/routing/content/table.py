@@ -222,7 +222,7 @@ class RoutingTable:
                 neighbour.admit(filter)
         same[entry.id] = entry
         self.settling.setdefault(filter, {})[entry.id] = entry
-        entry.request.on_settled = partial(self.note_subscription_settled, entry)
+        entry.request.tell_settled(partial(self.note_subscription_settled, entry))
 
     def remove(self, entry: SubscriptionEntry) -> None:
         """A subscription has ended."""
@@ -240,7 +240,7 @@ class RoutingTable:
 
     def note_subscription_settled(self, entry: SubscriptionEntry) -> None:
         """Nothing is waited for any longer on behalf of a subscription."""
-        entry.request.on_settled = None
+        entry.request.tell_settled(None)
         settling = self.settling.get(entry.filter)
         if settling is not None:
             settling.pop(entry.id, None)
