@@ -17,8 +17,7 @@ from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement
-from gravitate.broker.sessions.local import LocalOutbound
-from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.client.core import Core, Effect
 from gravitate.client.outgoing import Outgoing
 from gravitate.matching.candidates import Candidates, Found
