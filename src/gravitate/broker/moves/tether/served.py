@@ -40,7 +40,6 @@ from gravitate.broker.messages.tether import (
 )
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.remote import Key, Remote
@@ -96,7 +95,6 @@ class TetheredSubscribers:
         self._links = links
         self._paths = paths
         self._remote = remote
-        self._salvage = Salvage(context.options, links, dispatch)
         self.guests = Guests(
             context,
             engine,
@@ -104,7 +102,6 @@ class TetheredSubscribers:
             subscriptions,
             paths,
             links,
-            self._salvage,
             self._make_guest,
             guest_ports,
         )
@@ -296,7 +293,7 @@ class TetheredSubscribers:
             seen, backlog = self._last_words(subscriber) if subscriber is not None else ((), ())
             version = subscriber.version if subscriber is not None else 0
             is_known = subscriber is not None
-            for cut in self._salvage.cuts(answer, seen, backlog, version, is_known=is_known):
+            for cut in self.guests.salvage.cuts(answer, seen, backlog, version, is_known=is_known):
                 self._paths.pass_on(answer.path[1], cut)
         elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
             self.close(subscriber)
