@@ -18,7 +18,7 @@ from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
-from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
+from gravitate.broker.sessions.backlog import Backlog, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch
@@ -39,23 +39,20 @@ class TetheredSubscriber(Outbound):
         links: LinkTable,
         send: Callable[[TetheredSubscriber, Batch, int, int, int], bool],
     ) -> None:
-        super().__init__(id, incarnation, context.options, context.lives, state)
+        super().__init__(id, incarnation, context, state, links)
         self.kind = kind
         self._remote = remote
         self.origin: str
         self.origin, self.number = key
         self.serial = next(remote.serials)
         self.attachment = 0
-        self._links = links
         is_visitor = self.origin != context.broker_id
         self._keepers = self._possible_keepers = links if is_visitor else None
         """The links whose other ends keep what comes for it; none do for this broker's own."""
         self._send = send
-        self.kept: Retained = self._retained()
-        self.sent = self._retained()
-        """Handed over and not taken."""
         self._numbers: deque[tuple[int, int]] = deque()
-        """Of these: the attachment, and the sequence."""
+        """Of what waits, for it was handed over and is not taken: the attachment, and the
+        sequence."""
         self._sequence = 0
         self.wants = 0
         """As of when it is known what the client wants."""
@@ -89,9 +86,9 @@ class TetheredSubscriber(Outbound):
 
     def _take(self, batch: Batch, qos: int, source: Source) -> bool:
         if self.holding and self._is_kept(batch):
-            return self.kept.retain(batch, qos, source)
+            return self.kept.add(batch, qos, source)
         for part in divided((batch,), self._options.frame_events_max):
-            if not self.sent.retain(part, qos, source):
+            if not self.waiting.add(part, qos, source):
                 return False
             self._sequence += 1
             self._numbers.append((self.attachment, self._sequence))
@@ -133,7 +130,7 @@ class TetheredSubscriber(Outbound):
         """Without anything seen, it is told by one that does not know what the client has had."""
         source, backlog = self._source(version), list(backlog)
         if seen:
-            self.kept.cut_from(seen, backlog, source)
+            self.kept.cut(seen, backlog, source)
             told = [((id, incarnation), last) for id, incarnation, last in seen]
         else:
             self.kept.precede(backlog, source)
@@ -144,7 +141,7 @@ class TetheredSubscriber(Outbound):
     def retain_no_more(self) -> None:
         """Its origin is not to be reached: it is not for others to keep what is for it."""
         self._keepers = None
-        for queue in (self.kept, self.sent):
+        for queue in (self.kept, self.waiting):
             queue.change_sources(lambda source: source._replace(mark=None))
 
     def retain_again(self) -> None:
@@ -157,26 +154,17 @@ class TetheredSubscriber(Outbound):
         )
 
     def discard(self) -> None:
-        for queue in (self.kept, self.sent):
-            queue.take()
+        super().discard()
         self._numbers.clear()
-
-    def owed_events(self) -> int:
-        return self.kept.measure.events + self.sent.measure.events
-
-    def _retained(self) -> Retained:
-        options = self._options
-        events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
-        return Retained(events_max, bytes_max, self._links)
 
     def taken(self, attachment: int, sequence: int) -> None:
         """The origin has what was handed over, if that is the first of it."""
         if self._numbers and self._numbers[0] == (attachment, sequence):
             self._numbers.popleft()
-            self.sent.take_first()
+            self.waiting.take_first()
 
     def drained(self) -> bool:
-        return not len(self.sent)
+        return not self.waiting
 
     def backlog(self) -> Backlog:
-        return (*self.sent, *self.kept)
+        return (*self.waiting, *self.kept)
