@@ -32,7 +32,6 @@ from gravitate.broker.messages.tether import (
     TetherSettled,
     TetherStay,
     TetherWants,
-    TetherWithdraw,
 )
 from gravitate.model.events import Batch
 
@@ -64,7 +63,7 @@ def guest_messages(
         st.builds(StagingPoll, names, paths),
         st.lists(batches, max_size=2).flatmap(cut),
         st.builds(Entrusted, *served),
-        st.builds(Reminder, *served),
+        st.builds(Reminder, st.builds(Entrusted, *served)),
     )
 
 
@@ -77,7 +76,7 @@ def tether_messages(
     moves = st.none() | names
     advertisements = st.dictionaries(names, filters, max_size=2)
     roles = st.builds(Publishing, advertisements, paths, moves) | st.builds(Serving, moves)
-    about, counted = (numbers, numbers), (numbers, numbers, numbers)
+    about = (numbers, numbers)
     return st.one_of(
         st.builds(TetherAttach, *about, names, numbers, roles),
         st.builds(TetherAttached, *about),
@@ -86,11 +85,10 @@ def tether_messages(
         st.builds(TetherRedirect, *about, names),
         st.builds(TetherStay, *about),
         st.builds(TetherClosed, *about, names, moves, moves),
-        st.builds(TetherDetach, *counted),
+        st.builds(TetherDetach, *about),
         st.builds(TetherHold, *about, st.booleans()),
-        st.builds(TetherAdvertise, *counted, names, filters),
-        st.builds(TetherWithdraw, *counted, names),
-        st.builds(HandedOver, *counted, carried),
+        st.builds(TetherAdvertise, *about, names, st.none() | filters),
+        st.builds(HandedOver, *about, carried),
         st.builds(TetherWants, *about, wanted, numbers),
-        st.builds(Deliveries, *counted, st.integers(0, 1), carried, numbers),
+        st.builds(Deliveries, *about, st.integers(0, 1), carried, numbers),
     )

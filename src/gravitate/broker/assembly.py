@@ -34,8 +34,8 @@ from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.subscribers import SubscriberMoves
 from gravitate.broker.moves.table import On
-from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
-from gravitate.broker.moves.tether.deposits import Deposits, Reminders
+from gravitate.broker.moves.tether.attached import TetheredPublishers
+from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.origin import Tethers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.moves.tether.remote import Remote, RemotePorts
@@ -201,18 +201,13 @@ class Parts:
                 on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
                 on_lost=lambda origin: self.tethered.forget(origin),
+                on_paused=self.paused,
+                on_closed=self._closed,
+                on_left=self.tether_links.review,
             ),
         )
         self.tethered = TetheredPublishers(
-            context,
-            self.publishers,
-            self.links,
-            self.remote,
-            self.seek.find,
-            TetheredPublisherPorts(
-                on_paused=self.paused,
-                on_closed=self._closed,
-            ),
+            context, self.publishers, self.links, self.remote, self.seek.find
         )
         self.tethers = Tethers(
             context,
@@ -281,18 +276,12 @@ class Parts:
             self.reassignments,
         )
         self.deposits = Deposits(
-            context.options.deposits_bytes_max,
+            context,
             self.links,
-            self.dispatch.send_control,
-            tethered_subscribers,
-        )
-        self.reminders = Reminders(
-            self.broker_id,
             self.dispatch,
             self.subscriptions,
             self.remote,
             tethered_subscribers,
-            self.deposits.tell,
         )
 
     def _tethered_subscribers(self) -> TetheredSubscribers:
@@ -307,12 +296,8 @@ class Parts:
             TetheredSubscriberPorts(
                 deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
-                on_paused=self.paused,
-                on_back=lambda session: self.reassignments.on_back(session),
-                on_closed=self._closed,
                 on_drained=lambda session: self.reassignments.on_drained(session),
-                on_left=self.tether_links.review,
-                look_back=lambda: self.reminders.look_back(),
+                look_back=lambda: self.deposits.look_back(),
             ),
             GuestPorts(
                 on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),

@@ -206,7 +206,7 @@ class Broker:
             session = dispatch.overloaded.popitem()[0]
             assert isinstance(session, Outbound)
             self.subscribers.close_overloaded(session)
-        parts.reminders.look_back()
+        parts.deposits.look_back()
         self.subscribers.tethers.flush()
         if parts.chores.waiting:
             parts.chores.go_on()

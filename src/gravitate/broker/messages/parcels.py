@@ -9,8 +9,10 @@ single large event apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
+from gravitate.broker.messages import guests
 from gravitate.broker.messages.frames import (
     Advertise,
     Carrying,
@@ -20,7 +22,6 @@ from gravitate.broker.messages.frames import (
     Publications,
     Subscribe,
 )
-from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestCut, Reminder, TakeGuest
 from gravitate.broker.messages.tether import (
     Deliveries,
     HandedOver,
@@ -93,20 +94,16 @@ def weight_bytes(message: Message) -> int:
     match message:
         case Publications() | HandedOver() | Deliveries():
             return _carried_bytes(message.batches)
-        case GuestCut():
+        case guests.GuestCut():
             return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
         case Subscribe() | Advertise() | TetherAdvertise():
-            return _MESSAGE_BYTES + _filter_bytes(message.filter)
-        case TakeGuest() | TetherWants() | Entrusted() | Reminder():
-            return sum(_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.subscriptions)
+            return _filters_bytes((message.filter,) if message.filter is not None else ())
+        case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | TetherWants():
+            return _filters_bytes(one.filter for one in message.subscriptions)
+        case guests.Reminder():
+            return weight_bytes(message.entrusted)
         case TetherAttach(role=Publishing(advertisements=advertisements)):
-            filters = advertisements.values()
-            return _MESSAGE_BYTES + sum(
-                _MESSAGE_BYTES + _filter_bytes(filter) for filter in filters
-            )
-        case GuestAnswer():
-            weights = [_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.wanted]
-            return _MESSAGE_BYTES + sum(weights)
+            return _filters_bytes(advertisements.values())
         case Congested():
             return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
         case MechanismMessage():
@@ -124,9 +121,10 @@ def _carried_bytes(batches: Iterable[Batch]) -> int:
     return sum([batch.bodies.size_bytes() for batch in batches])
 
 
-def _filter_bytes(filter: Filter) -> int:
-    return sum(
-        len(predicate.attribute) + len(repr(predicate.operand))
-        for conjunction in filter.conjunctions
-        for predicate in conjunction
-    )
+def _filters_bytes(filters: Iterable[Filter]) -> int:
+    weight_bytes = 0
+    for filter in filters:
+        weight_bytes += _MESSAGE_BYTES
+        for predicate in chain.from_iterable(filter.conjunctions):
+            weight_bytes += len(predicate.attribute) + len(repr(predicate.operand))
+    return weight_bytes or _MESSAGE_BYTES

@@ -3,7 +3,7 @@
 Like what a client of this broker's is owed, but that it goes to the broker of the client: it is
 kept until that one has it, and retained with the neighbours that it came from.
 
-Does not know when it is served, nor by what message it is handed over (`served`).
+Does not know when it is served (`served`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from gravitate.broker.interface.effects import ToClient
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.parcels import divided
-from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
+from gravitate.broker.messages.tether import Deliveries
+from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
 from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch
 
 
-class TetheredSubscriber(Outbound):
-    """One subscriber whose client is connected to broker `origin`, which calls it `number`."""
+class TetheredSubscriber(End, Outbound):
+    """One subscriber whose client is connected elsewhere. `send` hands over, and tells whether that
+    has been taken already."""
+
+    origin: str
 
     def __init__(
         self,
@@ -37,14 +41,11 @@ class TetheredSubscriber(Outbound):
         state: Owed,
         context: Context,
         links: LinkTable,
-        send: Callable[[TetheredSubscriber, Batch, int, int, int], bool],
+        send: Callable[[str, Deliveries], bool],
     ) -> None:
-        super().__init__(id, incarnation, context.options, context.lives, state)
-        self.kind = kind
+        End.__init__(self, kind, remote, key)
+        Outbound.__init__(self, id, incarnation, context.options, context.lives, state)
         self._remote = remote
-        self.origin: str
-        self.origin, self.number = key
-        self.serial = next(remote.serials)
         self.attachment = 0
         self._links = links
         is_visitor = self.origin != context.broker_id
@@ -54,25 +55,16 @@ class TetheredSubscriber(Outbound):
         self.kept: Retained = self._retained()
         self.sent = self._retained()
         """Handed over and not taken."""
-        self._numbers: deque[tuple[int, int]] = deque()
-        """Of these: the attachment, and the sequence."""
-        self._sequence = 0
-        self.wants = 0
-        """As of when it is known what the client wants."""
+        self._messages: deque[Deliveries] = deque()
+        """Those that have brought it, each a batch."""
         self.version = 0
-        """The same of what is matched."""
-        self.move: str | None = None
-        """The one that leads it elsewhere, to be told to the origin."""
+        """As of when it is known what is matched."""
         self._waiting_lives: set[Life] = set()
         """Publishers of whom something earlier may be missing."""
         self._direct_lives: set[Life] = set()
         """Those of whom something has come since that has not passed there: nothing is missing."""
         self.recalled: tuple[Seen, Backlog] | None = None
         """What the origin is told that has recalled it."""
-
-    @property
-    def key(self) -> Key:
-        return self.origin, self.number
 
     def listens(self) -> bool:
         return self.recalled is None
@@ -93,10 +85,10 @@ class TetheredSubscriber(Outbound):
         for part in divided((batch,), self._options.frame_events_max):
             if not self.sent.retain(part, qos, source):
                 return False
-            self._sequence += 1
-            self._numbers.append((self.attachment, self._sequence))
-            if self._send(self, part, qos, self._sequence, source.version):
-                self.taken(self.attachment, self._sequence)
+            message = Deliveries(self.number, self.attachment, qos, (part,), source.version)
+            self._messages.append(message)
+            if self._send(self.origin, message):
+                self.taken(message)
         return True
 
     def _is_kept(self, batch: Batch) -> bool:
@@ -159,7 +151,7 @@ class TetheredSubscriber(Outbound):
     def discard(self) -> None:
         for queue in (self.kept, self.sent):
             queue.take()
-        self._numbers.clear()
+        self._messages.clear()
 
     def owed_events(self) -> int:
         return self.kept.measure.events + self.sent.measure.events
@@ -169,10 +161,10 @@ class TetheredSubscriber(Outbound):
         events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
         return Retained(events_max, bytes_max, self._links)
 
-    def taken(self, attachment: int, sequence: int) -> None:
+    def taken(self, message: Deliveries) -> None:
         """The origin has what was handed over, if that is the first of it."""
-        if self._numbers and self._numbers[0] == (attachment, sequence):
-            self._numbers.popleft()
+        if self._messages and self._messages[0] is message:
+            self._messages.popleft()
             self.sent.take_first()
 
     def drained(self) -> bool:

@@ -26,22 +26,7 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
 from gravitate.broker.interface.timers import TetherLate
 from gravitate.broker.links.demand import TetherLinks
-from gravitate.broker.messages.tether import (
-    FromOrigin,
-    HandedOver,
-    Publishing,
-    Serving,
-    TetherAttach,
-    TetherAttached,
-    TetherClosed,
-    TetherDetach,
-    TetherHold,
-    TetherPaused,
-    TetherRedirect,
-    TetherSettled,
-    TetherStay,
-    ToOrigin,
-)
+from gravitate.broker.messages import tether as t
 from gravitate.errors import PeerError
 from gravitate.model.machines import Machine, Row
 
@@ -101,11 +86,6 @@ HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
 class Tether:
     """One client of this broker, as a publisher or as a subscriber."""
 
-    __slots__ = (
-        "attachment", "client", "destination", "former", "incarnation", "kind", "number", "place",
-        "source", "state",
-    )  # fmt: skip
-
     def __init__(
         self,
         kind: Kind[Any],
@@ -137,10 +117,18 @@ class Tether:
         """Brokers that it is at, goes to, or may go back to."""
         return {peer for peer in (self.place, self.former, self.destination) if peer is not None}
 
+    def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing | t.Serving:
+        """What it is to be attached as; see `Publishing`."""
+        raise NotImplementedError
+
+    def arrive(self, here: str) -> None:
+        """It is attached to its place."""
+        self.source = self.place
+
     def may_move(self) -> bool:
         return True
 
-    def is_lost_by(self, peer: str, message: TetherClosed) -> bool:
+    def is_lost_by(self, peer: str, message: t.TetherClosed) -> bool:
         """Whether something is lost that the client should have had, wherever it goes on."""
         return False
 
@@ -151,13 +139,8 @@ T = TypeVar("T", contravariant=True)
 class Kind(Protocol[T]):
     """What a tether does as a publisher's, or as a subscriber's."""
 
-    def role(self, tether: T, was: tuple[str, ...], lost: str | None) -> Publishing | Serving:
-        """What it is to be attached as; see `Publishing`."""
-
     def on_attaching(self, tether: T, move: str | None) -> None:
         """It was sent elsewhere by a move, or (None) cannot stay where it is."""
-
-    def on_attached(self, tether: T) -> None: ...
 
     def go_on(self, tether: T) -> None:
         """Nothing need wait any more."""
@@ -166,7 +149,7 @@ class Kind(Protocol[T]):
         """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
         reached."""
 
-    def on_said(self, tether: T, message: TetherSettled | TetherHold) -> None: ...
+    def on_said(self, tether: T, message: t.TetherSettled | t.TetherHold) -> None: ...
 
     def on_closed(self, tether: T, reason: str) -> None:
         """It is not attached any more, and was not sent elsewhere."""
@@ -181,7 +164,7 @@ class Tethers:
         context: Context,
         dispatch: Dispatch,
         links: TetherLinks,
-        tell_here: Callable[[str, FromOrigin | HandedOver], None],
+        tell_here: Callable[[str, t.FromOrigin | t.HandedOver], None],
         close_session: Callable[[str, str], None],
     ) -> None:
         self._context = context
@@ -240,7 +223,7 @@ class Tethers:
 
     # What is said --------------------------------------------------------------------------
 
-    def say(self, broker: str, message: FromOrigin | HandedOver) -> None:
+    def say(self, broker: str, message: t.FromOrigin | t.HandedOver) -> None:
         here = self._context.broker_id
         if broker == here:
             self._tell_here(here, message)
@@ -275,11 +258,11 @@ class Tethers:
         self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
     ) -> None:
         about = (tether.number, tether.attachment, tether.client, tether.incarnation)
-        self.say(tether.place, TetherAttach(*about, tether.kind.role(tether, was, lost)))
+        self.say(tether.place, t.TetherAttach(*about, tether.role(was, lost)))
 
     def _pause(self, tether: Tether) -> None:
         tether.enter(State.PAUSED)
-        self.say(tether.place, TetherPaused(tether.number, tether.attachment))
+        self.say(tether.place, t.TetherPaused(tether.number, tether.attachment))
 
     def _go_on(self, tether: Tether) -> None:
         tether.enter(State.ATTACHED)
@@ -289,7 +272,7 @@ class Tethers:
         """It could not be attached where it was to go."""
         former, target = tether.former, tether.place
         if self.links.is_up(target):
-            self.say(target, TetherDetach(tether.number, tether.attachment))
+            self.say(target, t.TetherDetach(tether.number, tether.attachment))
         if former is not None and self.links.is_up(former):
             self.attach(tether, former)
         else:
@@ -297,32 +280,31 @@ class Tethers:
 
     # What the broker it is attached to says ------------------------------------------------
 
-    def handle(self, peer: str, message: ToOrigin) -> None:
+    def handle(self, peer: str, message: t.ToOrigin) -> None:
         tether = self._by_number.get(message.number)
         if tether is None:
             return
-        if isinstance(message, TetherClosed) and tether.is_lost_by(peer, message):
+        if isinstance(message, t.TetherClosed) and tether.is_lost_by(peer, message):
             self.close_session(tether.client, message.reason)
             return
         is_current = (tether.place, tether.attachment) == (peer, message.attachment)
         if not is_current or tether.state in HOMEWARD:
             return  # of where it was before
         match message:
-            case TetherAttached():
+            case t.TetherAttached():
                 if tether.state is State.ATTACHING:
-                    tether.kind.on_attached(tether)
-                    tether.source = tether.place
+                    tether.arrive(self._context.broker_id)
                     self.put(tether, tether.place)
                     self._go_on(tether)
-            case TetherSettled() | TetherHold():
+            case t.TetherSettled() | t.TetherHold():
                 tether.kind.on_said(tether, message)
-            case TetherRedirect():
+            case t.TetherRedirect():
                 self._redirected(tether, message.target)
-            case TetherStay():
+            case t.TetherStay():
                 self.put(tether, tether.place, tether.former)
                 if tether.state is State.PAUSED:
                     self._go_on(tether)
-            case TetherClosed():
+            case t.TetherClosed():
                 self._closed(tether, message)
 
     def _redirected(self, tether: Tether, target: str) -> None:
@@ -333,7 +315,7 @@ class Tethers:
             if self.links.is_up(target):
                 self._pause(tether)
 
-    def _closed(self, tether: Tether, message: TetherClosed) -> None:
+    def _closed(self, tether: Tether, message: t.TetherClosed) -> None:
         if message.reason == MOVED and tether.state is State.PAUSED:
             if message.target is None:
                 raise PeerError("wrong-target", f"{tether.client!r} is sent nowhere")
