@@ -200,6 +200,7 @@ class Parts:
                 attach=self._attach,
                 on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
+                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_lost=lambda origin: self.tethered.forget(origin),
                 on_paused=self.paused,
                 on_closed=self._closed,
@@ -294,7 +295,6 @@ class Parts:
             self.links,
             self.remote,
             TetheredSubscriberPorts(
-                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_served=lambda entrusted: self.deposits.tell(entrusted),
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 look_back=lambda: self.deposits.look_back(),

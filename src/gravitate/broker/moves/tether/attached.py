@@ -28,7 +28,6 @@ from gravitate.broker.messages.tether import (
 )
 from gravitate.broker.messages.tether import Publishing as Role
 from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
-from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.elsewhere import PublishesAt
@@ -52,12 +51,11 @@ class Tethered(End, Inbound):
         key: Key,
         life: Life,
         attachment: int,
-        options: BrokerOptions,
         at: PublishesAt,
     ) -> None:
         End.__init__(self, kind, remote, key)
-        timer = TetheredHoldOver(self.serial)
-        Inbound.__init__(self, *life, attachment, options, partial(remote.say, self), timer, at)
+        outlet = (partial(remote.say, self), TetheredHoldOver(self.serial))
+        Inbound.__init__(self, *life, attachment, remote.context.options, *outlet, at)
 
     def listens(self) -> bool:
         return self.state is not Publishing.TAKEN
@@ -151,8 +149,7 @@ class TetheredPublishers:
         return publisher
 
     def _make(self, key: Key, life: Life, attachment: int) -> Tethered:
-        options = self._context.options
-        return Tethered(self, self._remote, key, life, attachment, options, self._publishers)
+        return Tethered(self, self._remote, key, life, attachment, self._publishers)
 
     def do(self, end: Tethered, message: FromOrigin | HandedOver) -> None:
         match message:
@@ -206,9 +203,6 @@ class TetheredPublishers:
             origin in store.origins() for store in (self._publishers.departing, self._leaving)
         )
 
-    def on_origin_lost(self, end: Tethered) -> None:
-        self.close(end)
-
     def forget(self, origin: str) -> None:
         """Nobody waits there any more to hear that something has ended."""
         for publisher in self._leaving.of_origin(origin):
@@ -229,7 +223,7 @@ class TetheredPublishers:
 
     def hold_expired(self, serial: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._remote.by_serial(serial)
+        publisher = self._remote.by_serial.get(serial)
         if isinstance(publisher, Tethered):
             self._publishers.release(publisher)
 
@@ -237,6 +231,8 @@ class TetheredPublishers:
         self._remove(end, Publishing.ENDING)
         self._publishers.unadvertise_all(end)
         self._remote.ports.on_closed(end)
+
+    on_origin_lost = close
 
     def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""

@@ -9,12 +9,10 @@ Does not know when it is served (`served`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import ToClient
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.messages.tether import Deliveries
@@ -26,8 +24,7 @@ from gravitate.model.events import Batch
 
 
 class TetheredSubscriber(End, Outbound):
-    """One subscriber whose client is connected elsewhere. `send` hands over, and tells whether that
-    has been taken already."""
+    """One subscriber whose client is connected elsewhere."""
 
     origin: str
 
@@ -39,19 +36,15 @@ class TetheredSubscriber(End, Outbound):
         id: str,
         incarnation: int,
         state: Owed,
-        context: Context,
-        links: LinkTable,
-        send: Callable[[str, Deliveries], bool],
     ) -> None:
+        context = remote.context
         End.__init__(self, kind, remote, key)
         Outbound.__init__(self, id, incarnation, context.options, context.lives, state)
         self._remote = remote
         self.attachment = 0
-        self._links = links
         is_visitor = self.origin != context.broker_id
-        self._keepers = self._possible_keepers = links if is_visitor else None
+        self._keepers = self._possible_keepers = remote.links if is_visitor else None
         """The links whose other ends keep what comes for it; none do for this broker's own."""
-        self._send = send
         self.kept: Retained = self._retained()
         self.sent = self._retained()
         """Handed over and not taken."""
@@ -87,7 +80,7 @@ class TetheredSubscriber(End, Outbound):
                 return False
             message = Deliveries(self.number, self.attachment, qos, (part,), source.version)
             self._messages.append(message)
-            if self._send(self.origin, message):
+            if self._remote.hand_over(self.origin, message):
                 self.taken(message)
         return True
 
@@ -159,7 +152,7 @@ class TetheredSubscriber(End, Outbound):
     def _retained(self) -> Retained:
         options = self._options
         events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
-        return Retained(events_max, bytes_max, self._links)
+        return Retained(events_max, bytes_max, self._remote.links)
 
     def taken(self, message: Deliveries) -> None:
         """The origin has what was handed over, if that is the first of it."""

@@ -17,7 +17,8 @@ handed over, nor the other end (`remote`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 
@@ -83,31 +84,25 @@ HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
 """Where it was has nothing more to say."""
 
 
+@dataclass(eq=False)
 class Tether:
     """One client of this broker, as a publisher or as a subscriber."""
 
-    def __init__(
-        self,
-        kind: Kind[Any],
-        number: int,
-        client: str,
-        incarnation: int,
-        attachment: int,
-        here: str,
-    ) -> None:
-        self.kind = kind
-        self.number = number
-        self.client = client
-        self.incarnation = incarnation
-        self.attachment = attachment
+    kind: Kind[Any]
+    number: int
+    client: str
+    incarnation: int
+    attachment: int
+    place: str
+    """Where it is attached, or is being attached."""
+    former: str | None = None
+    """Where it goes back to when that does not succeed."""
+    destination: str | None = None
+    """Where it has been told to go."""
+
+    def __post_init__(self) -> None:
         self.state = TETHER.enter(None, State.ATTACHED)
-        self.place = here
-        """Where it is attached, or is being attached."""
-        self.former: str | None = None
-        """Where it goes back to when that does not succeed."""
-        self.destination: str | None = None
-        """Where it has been told to go."""
-        self.source = here
+        self.source = self.place
         """Where it was last attached."""
 
     def enter(self, state: State) -> None:
@@ -176,9 +171,6 @@ class Tethers:
         self._at: dict[str, dict[int, Tether]] = {}
         """By the brokers that they are at, go to, or may go back to."""
         self.numbers = count(1)
-
-    def __iter__(self) -> Iterator[Tether]:
-        return iter(self._by_number.values())
 
     def get(self, number: int) -> Tether | None:
         return self._by_number.get(number)

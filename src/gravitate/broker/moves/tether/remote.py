@@ -11,7 +11,7 @@ origin's end, nor what a publisher or subscriber does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -76,6 +76,7 @@ class RemotePorts(NamedTuple):
     """Told of a client that is gone, whether or not an end of it is here."""
     tell_here: Callable[[str, t.ToOrigin], None]
     """Takes what is told to this broker as an origin."""
+    deliver_here: Callable[[str, t.Deliveries], None]
     on_lost: Callable[[str], None]
     """Told of an origin that has forgotten its tethers, before its ends are."""
     on_paused: Callable[[Any], None]
@@ -85,58 +86,42 @@ class RemotePorts(NamedTuple):
     """Told of an origin that may need no link to this broker any more."""
 
 
-class Remote:
+class Remote(Store[Key, End]):
     """All ends that are here."""
 
     def __init__(
         self, context: Context, dispatch: Dispatch, links: LinkTable, ports: RemotePorts
     ) -> None:
-        self._context = context
+        super().__init__(lambda end: end.key)
+        self.context = context
         self._dispatch = dispatch
-        self._links = links
+        self.links = links
         self.ports = ports
         self.serials = count(1)
-        self._here: Store[Key, End] = Store(lambda end: end.key)
-        self._by_serial: dict[int, End] = {}
-
-    def __iter__(self) -> Iterator[End]:
-        return iter(self._here)
+        self.by_serial: dict[int, End] = {}
 
     # Who is here ---------------------------------------------------------------------------
 
     def add(self, end: End) -> None:
         """An end is found from now on; one that its origin called so before ends."""
-        former = self._here.get(end.key)
+        former = self.get(end.key)
         if former is not None:
             former.kind.close(former)
-        self._here.put(end)
-        self._by_serial[end.serial] = end
+        self.put(end)
+        self.by_serial[end.serial] = end
 
     def remove(self, end: End) -> bool:
-        """Whether it was here."""
-        self._by_serial.pop(end.serial, None)
-        was_here = self._here.remove(end)
+        self.by_serial.pop(end.serial, None)
+        was_here = super().remove(end)
         self.ports.on_left(end.origin)
         return was_here
 
-    def get(self, key: Key) -> End | None:
-        return self._here.get(key)
-
     def has(self, end: End) -> bool:
-        return self._here.get(end.key) is end
-
-    def by_serial(self, serial: int) -> End | None:
-        return self._by_serial.get(serial)
-
-    def of_client(self, id: str) -> Collection[End]:
-        return self._here.of_client(id)
-
-    def of_origin(self, origin: str) -> Collection[End]:
-        return self._here.of_origin(origin)
+        return self.get(end.key) is end
 
     def needs(self, peer: str) -> bool:
         """Whether a link to a broker is needed, for its clients that are here."""
-        return peer in self._here.origins()
+        return peer in self.origins()
 
     # What the origin says ------------------------------------------------------------------
 
@@ -144,7 +129,7 @@ class Remote:
         if isinstance(message, t.TetherAttach):
             self.ports.attach(origin, message)
             return
-        end = self._here.get((origin, message.number))
+        end = self.get((origin, message.number))
         if isinstance(message, t.TetherDetach):
             self.ports.on_detached(origin, message.number)
             if end is not None:
@@ -159,7 +144,7 @@ class Remote:
     def lost(self, origin: str) -> None:
         """The link to an origin has forgotten what was under way on it, or is given up."""
         self.ports.on_lost(origin)
-        for end in self._here.of_origin(origin):
+        for end in self.of_origin(origin):
             end.kind.on_origin_lost(end)
 
     # What the origin is told ---------------------------------------------------------------
@@ -193,7 +178,20 @@ class Remote:
 
     def tell(self, origin: str, message: t.ToOrigin) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
-        if origin == self._context.broker_id:
+        if origin == self.context.broker_id:
             self.ports.tell_here(origin, message)
-        elif origin in self._links:
+        elif origin in self.links:
             self._dispatch.send_control(origin, message)
+
+    def hand_over(self, origin: str, message: t.Deliveries) -> bool:
+        """What is for a subscriber; whether it has been taken already."""
+        context = self.context
+        if origin == context.broker_id:
+            self.ports.deliver_here(origin, message)
+            return True
+        if origin in self.links:
+            self._dispatch.send_control(origin, message)
+            for observer in context.observers:
+                for batch in message.batches:
+                    observer.on_handed_over(context.broker_id, origin, batch, context.now)
+        return False

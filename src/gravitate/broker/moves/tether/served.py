@@ -44,8 +44,6 @@ of; longer than a recall may take."""
 class TetheredSubscriberPorts(NamedTuple):
     """Who is told of subscribers that are served here for others, and takes what is for them."""
 
-    deliver_here: Callable[[str, t.Deliveries], None]
-    """Takes what is for a client of this broker."""
     on_served: Callable[[Entrusted], None]
     """Told of what a subscriber of another broker's is served with, whenever that changes."""
     on_drained: Callable[[Outbound], None]
@@ -73,7 +71,6 @@ class TetheredSubscribers:
         self._engine = engine
         self._dispatch = dispatch
         self._subscriptions = subscriptions
-        self._links = links
         self._paths = paths
         self._remote = remote
         self._salvage = Salvage(context.options, links, dispatch)
@@ -124,8 +121,7 @@ class TetheredSubscribers:
         return guest
 
     def make(self, key: Key, id: str, incarnation: int, state: Owed) -> TetheredSubscriber:
-        about = (self, self._remote, key, id, incarnation, state)
-        return TetheredSubscriber(*about, self._context, self._links, self._send)
+        return TetheredSubscriber(self, self._remote, key, id, incarnation, state)
 
     def served(self, subscriber: TetheredSubscriber) -> Entrusted:
         about = (subscriber.number, subscriber.attachment, subscriber.origin)
@@ -139,6 +135,8 @@ class TetheredSubscribers:
     def close(self, end: TetheredSubscriber) -> None:
         self._remote.ports.on_closed(end)
         self.end(end)
+
+    detach = close
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
@@ -159,21 +157,6 @@ class TetheredSubscribers:
         if isinstance(session, TetheredSubscriber) and self._remote.has(session):
             self.close(session)
             session.say(effects.CloseSession(effects.OVERLOADED))
-
-    # Handing over --------------------------------------------------------------------------
-
-    def _send(self, origin: str, message: t.Deliveries) -> bool:
-        """Hand something over; whether it has been taken already."""
-        context = self._context
-        if origin == context.broker_id:
-            self._ports.deliver_here(origin, message)
-            return True
-        if origin in self._links:
-            self._dispatch.send_control(origin, message)
-            for observer in context.observers:
-                for batch in message.batches:
-                    observer.on_handed_over(context.broker_id, origin, batch, context.now)
-        return False
 
     def taken(self, origin: str, message: t.Deliveries) -> None:
         """The origin's end of the link has received what was handed over."""
@@ -224,9 +207,6 @@ class TetheredSubscribers:
             end.version = message.version
             self.tell_served(end)
 
-    def detach(self, end: TetheredSubscriber) -> None:
-        self.close(end)
-
     # What becomes of links -----------------------------------------------------------------
 
     def down(self, origin: str) -> None:
@@ -254,7 +234,7 @@ class TetheredSubscribers:
 
     def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
-        subscriber = self._remote.by_serial(serial)
+        subscriber = self._remote.by_serial.get(serial)
         if isinstance(subscriber, TetheredSubscriber) and (
             self.guests.stopping or subscriber.state in LEASES
         ):
