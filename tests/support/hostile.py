@@ -169,7 +169,7 @@ def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 8:
             return t.TetherRedirect(*about, draw.choice(brokers))
         case 9:
-            return t.TetherStay(*about)
+            return t.TetherRedirect(*about, None)
         case 10:
             return t.TetherWants(*about, _wanted(draw), _number(draw))
     reason = draw.choice(

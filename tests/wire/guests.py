@@ -30,7 +30,6 @@ from gravitate.broker.messages.tether import (
     TetherPaused,
     TetherRedirect,
     TetherSettled,
-    TetherStay,
     TetherWants,
 )
 from gravitate.model.events import Batch
@@ -82,8 +81,7 @@ def tether_messages(
         st.builds(TetherAttached, *about),
         st.builds(TetherPaused, *about),
         st.builds(TetherSettled, *about, names, numbers),
-        st.builds(TetherRedirect, *about, names),
-        st.builds(TetherStay, *about),
+        st.builds(TetherRedirect, *about, moves),
         st.builds(TetherClosed, *about, names, moves, moves),
         st.builds(TetherDetach, *about),
         st.builds(TetherHold, *about, st.booleans()),

@@ -39,7 +39,7 @@ from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.origin import Tethers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.moves.tether.remote import Remote, RemotePorts
-from gravitate.broker.moves.tether.served import TetheredSubscriberPorts, TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
@@ -294,11 +294,8 @@ class Parts:
             self.paths,
             self.links,
             self.remote,
-            TetheredSubscriberPorts(
-                on_served=lambda entrusted: self.deposits.tell(entrusted),
-                on_drained=lambda session: self.reassignments.on_drained(session),
-                look_back=lambda: self.deposits.look_back(),
-            ),
+            lambda session: self.reassignments.on_drained(session),
+            lambda: self.deposits.look_back(),
             GuestPorts(
                 on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
                 on_answer=lambda answer: self.reassignments.on_answer(answer),

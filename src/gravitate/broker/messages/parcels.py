@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from gravitate.broker.messages import guests
 from gravitate.broker.messages.frames import (
@@ -33,6 +33,8 @@ from gravitate.broker.messages.tether import (
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
+T = TypeVar("T")
+
 FRAME_MESSAGES_MAX: Final = 24
 
 _MESSAGE_BYTES: Final = 200
@@ -44,17 +46,10 @@ def publications(
     batches: Iterable[Batch], events_max: int, bytes_max: int
 ) -> Iterator[Publications]:
     """Batches in messages of a frame each, or of one event that is larger."""
-    part: list[Batch] = []
-    events = size_bytes = 0
-    for batch in divided(batches, events_max):
-        events += len(batch.counters)
-        size_bytes += batch.size_bytes()
-        if part and (events > events_max or size_bytes > bytes_max):
-            yield Publications(part)
-            part, events, size_bytes = [], len(batch.counters), batch.size_bytes()
-        part.append(batch)
-    if part:
-        yield Publications(part)
+    weighed = (
+        (batch, len(batch.counters), batch.size_bytes()) for batch in divided(batches, events_max)
+    )
+    return map(Publications, _parts(weighed, events_max, bytes_max))
 
 
 def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
@@ -70,23 +65,28 @@ def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
 
 def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iterator[list[Message]]:
     """Messages in frames of so much, or of one message that is larger."""
-    frame: list[Message] = []
+    weighed = ((one, _carried_events(one), weight_bytes(one)) for one in messages)
+    return _parts(weighed, events_max, bytes_max, FRAME_MESSAGES_MAX)
+
+
+def _parts(
+    weighed: Iterable[tuple[T, int, int]],
+    events_max: int,
+    bytes_max: int,
+    count_max: int | None = None,
+) -> Iterator[list[T]]:
+    """What is given with its events and bytes, in parts of so much, or of one that is larger."""
+    part: list[T] = []
     events = size_bytes = 0
-    for message in messages:
-        weight = weight_bytes(message)
-        carried = _carried_events(message)
-        if frame and (
-            len(frame) == FRAME_MESSAGES_MAX
-            or size_bytes + weight > bytes_max
-            or events + carried > events_max
-        ):
-            yield frame
-            frame, events, size_bytes = [], 0, 0
-        frame.append(message)
-        events += carried
-        size_bytes += weight
-    if frame:
-        yield frame
+    for one, its_events, its_bytes in weighed:
+        events += its_events
+        size_bytes += its_bytes
+        if part and (events > events_max or size_bytes > bytes_max or len(part) == count_max):
+            yield part
+            part, events, size_bytes = [], its_events, its_bytes
+        part.append(one)
+    if part:
+        yield part
 
 
 def weight_bytes(message: Message) -> int:

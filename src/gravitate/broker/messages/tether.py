@@ -72,13 +72,9 @@ class TetherSettled(OfTether, frozen=True, tag="tethersettled"):
 
 class TetherRedirect(OfTether, frozen=True, tag="tetherto"):
     """The client is to be attached to broker `target`; the receiver pauses once it has a link
-    there."""
+    there. Or (None) it is not, any more: it goes on where it is."""
 
-    target: str
-
-
-class TetherStay(OfTether, frozen=True, tag="tetherstay"):
-    """It is not, any more: it goes on where it is."""
+    target: str | None
 
 
 class TetherClosed(OfTether, frozen=True, tag="tetherclosed"):
@@ -139,5 +135,5 @@ class Deliveries(OfTether, frozen=True, tag="deliver"):
 
 FromOrigin = TetherAttach | TetherPaused | TetherDetach | TetherAdvertise | TetherWants
 """Said by the broker of the client; `HandedOver` too, which carries batches."""
-ToOrigin = TetherAttached | TetherSettled | TetherRedirect | TetherStay | TetherClosed | TetherHold
+ToOrigin = TetherAttached | TetherSettled | TetherRedirect | TetherClosed | TetherHold
 """Said by the broker where it is attached; `Deliveries` too, which carry batches."""

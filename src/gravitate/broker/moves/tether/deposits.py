@@ -50,11 +50,6 @@ class Deposits:
         self._reminded: list[tuple[TetheredSubscriber, Entrusted]] = []
         """Of whom this broker was reminded in this step."""
 
-    def tell(self, entrusted: Entrusted) -> None:
-        """Something has changed about a subscriber that is served here for another."""
-        for peer in self._links.neighbours():
-            self._dispatch.send_control(peer, entrusted)
-
     def heard(self, peer: str, entrusted: Entrusted) -> None:
         """A neighbour serves somebody, or no longer does."""
         known = self._by_neighbour.setdefault(peer, {})
@@ -93,9 +88,9 @@ class Deposits:
         said = reminder.entrusted
         key = (said.origin, said.number)
         if said.origin == self._context.broker_id or self._remote.get(key) is not None:
-            about = (said.number, said.attachment, said.origin)
             known = self._tethered.get(key)
-            self.tell(Entrusted(*about) if known is None else self._tethered.served(known))
+            nobody = Entrusted(said.number, said.attachment, said.origin)
+            self._tethered.entrust(nobody if known is None else self._tethered.served(known))
             return
         subscriber = self._tethered.make(key, said.subscriber, said.incarnation, Owed.REMINDED)
         subscriber.attachment = said.attachment

@@ -290,12 +290,12 @@ class Tethers:
                     self._go_on(tether)
             case t.TetherSettled() | t.TetherHold():
                 tether.kind.on_said(tether, message)
-            case t.TetherRedirect():
-                self._redirected(tether, message.target)
-            case t.TetherStay():
+            case t.TetherRedirect(target=None):
                 self.put(tether, tether.place, tether.former)
                 if tether.state is State.PAUSED:
                     self._go_on(tether)
+            case t.TetherRedirect(target=str() as target):
+                self._redirected(tether, target)
             case t.TetherClosed():
                 self._closed(tether, message)
 

@@ -165,7 +165,7 @@ class Remote(Store[Key, End]):
             case effects.HoldReading():
                 message = t.TetherHold(*about, effect.hold)
             case effects.Stay():
-                message = t.TetherStay(*about)
+                message = t.TetherRedirect(*about, None)
             case effects.Redirect():
                 message = t.TetherRedirect(*about, effect.target)
             case effects.CloseSession() if effect.reason == effects.MOVED:

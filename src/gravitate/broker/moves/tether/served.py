@@ -15,7 +15,7 @@ Owns these subscribers. Does not know the origin's end, nor how a move is led.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -41,18 +41,9 @@ LOST_S_MAX: Final = 40.0
 of; longer than a recall may take."""
 
 
-class TetheredSubscriberPorts(NamedTuple):
-    """Who is told of subscribers that are served here for others, and takes what is for them."""
-
-    on_served: Callable[[Entrusted], None]
-    """Told of what a subscriber of another broker's is served with, whenever that changes."""
-    on_drained: Callable[[Outbound], None]
-    look_back: Callable[[], None]
-    """Lets those that this broker was reminded of know what came before."""
-
-
 class TetheredSubscribers:
-    """All subscribers of this broker that are connected elsewhere, or were made to be moved."""
+    """All subscribers of this broker that are connected elsewhere, or were made to be moved.
+    `look_back` lets those that this broker was reminded of know what came before."""
 
     def __init__(
         self,
@@ -63,10 +54,12 @@ class TetheredSubscribers:
         paths: MovePaths,
         links: LinkTable,
         remote: Remote,
-        ports: TetheredSubscriberPorts,
+        on_drained: Callable[[Outbound], None],
+        look_back: Callable[[], None],
         guest_ports: GuestPorts,
     ) -> None:
-        self._ports = ports
+        self._on_drained = on_drained
+        self._look_back = look_back
         self._context = context
         self._engine = engine
         self._dispatch = dispatch
@@ -129,8 +122,13 @@ class TetheredSubscribers:
         return Entrusted(*about, subscriber.id, subscriber.incarnation, wanted, subscriber.wants)
 
     def tell_served(self, subscriber: TetheredSubscriber) -> None:
+        """Something has changed about a subscriber, and is entrusted to all neighbours."""
         if subscriber.origin != self._context.broker_id:
-            self._ports.on_served(self.served(subscriber))
+            self.entrust(self.served(subscriber))
+
+    def entrust(self, entrusted: Entrusted) -> None:
+        for peer in self._remote.links.neighbours():
+            self._dispatch.send_control(peer, entrusted)
 
     def close(self, end: TetheredSubscriber) -> None:
         self._remote.ports.on_closed(end)
@@ -164,7 +162,7 @@ class TetheredSubscribers:
         if subscriber is not None:
             subscriber.taken(message)
             if subscriber.drained():
-                self._ports.on_drained(subscriber)
+                self._on_drained(subscriber)
 
     # What the origin says ------------------------------------------------------------------
 
@@ -244,7 +242,7 @@ class TetheredSubscribers:
 
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""
-        self._ports.look_back()
+        self._look_back()
         subscriber = self.get((answer.origin, answer.number))
         if subscriber is not None and subscriber.attachment >= answer.attachment:
             return  # it has come here again since
