@@ -21,7 +21,7 @@ from tests.client.moving import (
 )
 from tests.serve.mqtt.talk import Raw, on_loop
 
-from gravitate.broker.moves.relocation import PATIENCE_S, State
+from gravitate.broker.moves.relocation import SOURCE, State
 from gravitate.client import Client
 from gravitate.client.states import State as ClientState
 from gravitate.wire.mqtt import control
@@ -94,7 +94,9 @@ def test_a_target_that_takes_no_clients_leaves_the_publisher_where_it_is() -> No
 
 
 def test_a_target_that_is_down_is_not_moved_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PATIENCE_S, State.ASKED, 0.2)
+    monkeypatch.setitem(
+        SOURCE.waits, State.ASKED, SOURCE.waits[State.ASKED]._replace(patience_s=0.2)
+    )
 
     async def body() -> None:
         async with (
@@ -258,7 +260,9 @@ def test_connections_that_break_at_random_between_relocations_lose_nothing_ackno
 
 
 def test_a_client_that_does_not_answer_stays_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PATIENCE_S, State.PAUSING, 0.2)
+    monkeypatch.setitem(
+        SOURCE.waits, State.PAUSING, SOURCE.waits[State.PAUSING]._replace(patience_s=0.2)
+    )
 
     async def body() -> None:
         async with live("b1", "b2") as running, audience(running, "b1", "b2") as everybody:

@@ -11,7 +11,7 @@ import pytest
 from tests.client.moving import Speaker, at, break_connection, client, live, reassigned
 from tests.serve.mqtt.talk import on_loop
 
-from gravitate.broker.moves.reassignment import PATIENCE_S, State
+from gravitate.broker.moves.reassignment import SOURCE, State
 from gravitate.client import Client, Message
 from gravitate.serve.control.network import LiveNetwork
 
@@ -139,7 +139,9 @@ def test_a_subscriber_whose_connection_breaks_on_the_way_goes_back() -> None:
 def test_a_subscriber_that_does_not_follow_stays_and_misses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(PATIENCE_S, State.CUTTING, 0.2)
+    monkeypatch.setitem(
+        SOURCE.waits, State.CUTTING, SOURCE.waits[State.CUTTING]._replace(patience_s=0.2)
+    )
 
     async def body() -> None:
         async with (

@@ -8,7 +8,7 @@ documentation of states is made from them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from gravitate.model import machines
@@ -58,7 +58,7 @@ class Part:
     """Its first state is the first that something is waited for in; those without are ends."""
 
     def __init__(
-        self, name: str, states: type[enum.Enum], waits: Mapping[Any, Wait], rows: Sequence[Row]
+        self, name: str, states: type[enum.Enum], waits: dict[Any, Wait], rows: Sequence[Row]
     ) -> None:
         self.name = name
         self.states = states
