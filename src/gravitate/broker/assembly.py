@@ -207,9 +207,7 @@ class Parts:
                 on_left=self.tether_links.review,
             ),
         )
-        self.tethered = TetheredPublishers(
-            context, self.publishers, self.links, self.remote, self.seek.find
-        )
+        self.tethered = TetheredPublishers(self.publishers, self.remote, self.seek.find)
         self.tethers = Tethers(
             context,
             self.dispatch,
@@ -218,7 +216,7 @@ class Parts:
             lambda id, reason: self.clients.close(id, reason),
         )
         self.publisher_tethers = PublisherTethers(
-            context, self.router, self.dispatch, self.publishers, self.tethered, self.tethers
+            self.router, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
             context,
@@ -231,12 +229,7 @@ class Parts:
         self.engine = Engine(context, self.paths, self.seek.find)
         self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
         self.subscriber_tethers = SubscriberTethers(
-            context,
-            self.dispatch,
-            self.subscriptions,
-            tethered_subscribers,
-            self.tethers,
-            self.seek.find,
+            self.subscriptions, tethered_subscribers, self.tethers, self.seek.find
         )
         self.clients = Clients(
             context,
@@ -276,23 +269,13 @@ class Parts:
             tethered_subscribers,
             self.reassignments,
         )
-        self.deposits = Deposits(
-            context,
-            self.links,
-            self.dispatch,
-            self.subscriptions,
-            self.remote,
-            tethered_subscribers,
-        )
+        self.deposits = Deposits(self.subscriptions, self.remote, tethered_subscribers)
 
     def _tethered_subscribers(self) -> TetheredSubscribers:
         return TetheredSubscribers(
-            self.context,
             self.engine,
-            self.dispatch,
             self.subscriptions,
             self.paths,
-            self.links,
             self.remote,
             lambda session: self.reassignments.on_drained(session),
             lambda: self.deposits.look_back(),

@@ -157,7 +157,10 @@ def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
         if isinstance(message, Carrying):
             headers = []
             for batch in message.batches:
-                content = _frame_bodies(batch)
+                content = batch.bodies
+                if not isinstance(content, FrameBodies):
+                    kind = type(content).__name__
+                    raise LocalProtocolError(f"bodies of type {kind} do not travel on sockets")
                 bodies += content.spans()
                 headers.append(_header_of(batch, content))
             messages.append(msgspec.structs.replace(message, batches=headers))
@@ -182,13 +185,6 @@ def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]
     first = Data(frame.sequence, said, frame.messages[:half], kept)
     second = Data(frame.sequence + half, said, frame.messages[half:], kept)
     return _encode_data(first, size_bytes_max) + _encode_data(second, size_bytes_max)
-
-
-def _frame_bodies(batch: Batch) -> FrameBodies:
-    bodies = batch.bodies
-    if not isinstance(bodies, FrameBodies):
-        raise LocalProtocolError(f"bodies of type {type(bodies).__name__} do not travel on sockets")
-    return bodies
 
 
 def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:

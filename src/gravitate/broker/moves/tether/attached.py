@@ -9,23 +9,15 @@ Owns these publishers and the order of what happens to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import msgspec
 
-from gravitate.broker.context import Context
 from gravitate.broker.interface import effects
 from gravitate.broker.interface.timers import TetheredHoldOver
 from gravitate.broker.links.seek import Found
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.tether import (
-    FromOrigin,
-    HandedOver,
-    TetherAdvertise,
-    TetherAttach,
-)
+from gravitate.broker.messages.tether import FromOrigin, HandedOver, TetherAdvertise, TetherAttach
 from gravitate.broker.messages.tether import Publishing as Role
 from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
 from gravitate.broker.routing.settlement import NOWHERE, Open
@@ -54,8 +46,8 @@ class Tethered(End, Inbound):
         at: PublishesAt,
     ) -> None:
         End.__init__(self, kind, remote, key)
-        outlet = (partial(remote.say, self), TetheredHoldOver(self.serial))
-        Inbound.__init__(self, *life, attachment, remote.context.options, *outlet, at)
+        timer = TetheredHoldOver(self.serial)
+        Inbound.__init__(self, *life, attachment, remote.context.options, self.say, timer, at)
 
     def listens(self) -> bool:
         return self.state is not Publishing.TAKEN
@@ -70,16 +62,14 @@ class TetheredPublishers:
 
     def __init__(
         self,
-        context: Context,
         publishers: Publishers,
-        links: LinkTable,
         remote: Remote,
         seek: Callable[[str, Found], None],
     ) -> None:
         self._seek = seek
-        self._context = context
+        self._here = remote.context.broker_id
         self._publishers = publishers
-        self._links = links
+        self._links = remote.links
         self._remote = remote
         self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
         """Publishers that have been ended by the other end, which waits to hear that this is known
@@ -107,7 +97,7 @@ class TetheredPublishers:
     def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
         life, key = (message.client, message.incarnation), (origin, message.number)
         publisher = self._make(key, life, message.attachment)
-        if self._stopping and origin != self._context.broker_id:
+        if self._stopping and origin != self._here:
             publisher.say(effects.CloseSession(effects.STOPPING))
             return
         former: list[Inbound] = []
@@ -141,7 +131,7 @@ class TetheredPublishers:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.state is Publishing.HERE
-        key = (self._context.broker_id, number)
+        key = (self._here, number)
         publisher = self._make(key, session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
         self._publishers.own(publisher)
@@ -216,7 +206,7 @@ class TetheredPublishers:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
         after this, for it would be acknowledged and not be published."""
         for publisher in list(self):
-            if publisher.origin != self._context.broker_id:
+            if publisher.origin != self._here:
                 reason = effects.UNHEARD if publisher.unsettled_advertisements else effects.STOPPING
                 self.close(publisher)
                 publisher.say(effects.CloseSession(reason))

@@ -14,9 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.guests import Entrusted, Reminder
 from gravitate.broker.messages.parcels import weight_bytes
 from gravitate.broker.moves.salvage import wanted_by_each
@@ -29,17 +26,10 @@ from gravitate.broker.sessions.subscriptions import Subscriptions
 
 class Deposits:
     def __init__(
-        self,
-        context: Context,
-        links: LinkTable,
-        dispatch: Dispatch,
-        subscriptions: Subscriptions,
-        remote: Remote,
-        tethered: TetheredSubscribers,
+        self, subscriptions: Subscriptions, remote: Remote, tethered: TetheredSubscribers
     ) -> None:
-        self._context = context
-        self._links = links
-        self._dispatch = dispatch
+        self._context = remote.context
+        self._dispatch = remote.dispatch
         self._subscriptions = subscriptions
         self._remote = remote
         self._tethered = tethered
@@ -70,7 +60,7 @@ class Deposits:
     def reset(self, peer: str) -> None:
         """A link starts anew: remind a neighbour that has lost its memory, and say all again. What
         it is reminded of it entrusts again, or is done with; until then it may be killed again."""
-        if self._links[peer].has_forgotten:
+        if self._remote.links[peer].has_forgotten:
             for entrusted in self._by_neighbour.get(peer, {}).values():
                 self._dispatch.send_control(peer, Reminder(entrusted))
         else:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from gravitate.broker.interface.effects import ToClient
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.messages.tether import Deliveries
@@ -40,7 +39,6 @@ class TetheredSubscriber(End, Outbound):
         context = remote.context
         End.__init__(self, kind, remote, key)
         Outbound.__init__(self, id, incarnation, context.options, context.lives, state)
-        self._remote = remote
         self.attachment = 0
         is_visitor = self.origin != context.broker_id
         self._keepers = self._possible_keepers = remote.links if is_visitor else None
@@ -61,9 +59,6 @@ class TetheredSubscriber(End, Outbound):
 
     def listens(self) -> bool:
         return self.recalled is None
-
-    def say(self, effect: ToClient) -> None:
-        self._remote.say(self, effect)
 
     def offer(self, batch: Batch, qos: int) -> bool:
         return self._take(batch.compacted(), qos, self._source(self.version))

@@ -162,8 +162,8 @@ class Tethers:
         tell_here: Callable[[str, t.FromOrigin | t.HandedOver], None],
         close_session: Callable[[str, str], None],
     ) -> None:
-        self._context = context
-        self._dispatch = dispatch
+        self.context = context
+        self.dispatch = dispatch
         self.links = links
         self._tell_here = tell_here
         self.close_session = close_session
@@ -216,12 +216,12 @@ class Tethers:
     # What is said --------------------------------------------------------------------------
 
     def say(self, broker: str, message: t.FromOrigin | t.HandedOver) -> None:
-        here = self._context.broker_id
+        here = self.context.broker_id
         if broker == here:
             self._tell_here(here, message)
         else:
             self.links.want(broker)
-            self._dispatch.send_control(broker, message)
+            self.dispatch.send_control(broker, message)
 
     def attach(
         self,
@@ -237,14 +237,14 @@ class Tethers:
         tether.attachment += 1
         tether.kind.on_attaching(tether, move)
         self.put(tether, place, former)
-        if place != self._context.broker_id:
+        if place != self.context.broker_id:
             self.wait(tether)
         self.say_attach(tether, was, lost)
 
     def wait(self, tether: Tether) -> None:
         """What is to become of it does so in time."""
-        at = self._context.now + ARRIVE_S_MAX
-        self._context.set_timer(TetherLate(tether.number), at)
+        at = self.context.now + ARRIVE_S_MAX
+        self.context.set_timer(TetherLate(tether.number), at)
 
     def say_attach(
         self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
@@ -285,7 +285,7 @@ class Tethers:
         match message:
             case t.TetherAttached():
                 if tether.state is State.ATTACHING:
-                    tether.arrive(self._context.broker_id)
+                    tether.arrive(self.context.broker_id)
                     self.put(tether, tether.place)
                     self._go_on(tether)
             case t.TetherSettled() | t.TetherHold():
@@ -302,7 +302,7 @@ class Tethers:
     def _redirected(self, tether: Tether, target: str) -> None:
         if tether.state is State.ATTACHED and tether.may_move() and target != tether.place:
             self.put(tether, tether.place, destination=target)
-            if target != self._context.broker_id:
+            if target != self.context.broker_id:
                 self.links.want(target)
             if self.links.is_up(target):
                 self._pause(tether)
@@ -352,7 +352,7 @@ class Tethers:
         tether = self._by_number.get(number)
         if tether is None:
             return
-        if tether.state is State.ATTACHING and tether.place != self._context.broker_id:
+        if tether.state is State.ATTACHING and tether.place != self.context.broker_id:
             self._go_back(tether)
         elif tether.state is State.UNHEARD:
             tether.kind.go_home(tether, None)

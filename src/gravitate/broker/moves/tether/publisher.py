@@ -25,8 +25,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface import effects
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
@@ -147,16 +145,13 @@ class PublisherTethers:
 
     def __init__(
         self,
-        context: Context,
         router: Router,
-        dispatch: Dispatch,
         publishers: Publishers,
         tethered: TetheredPublishers,
         tethers: Tethers,
     ) -> None:
-        self._context = context
+        self._context = tethers.context
         self._router = router
-        self._dispatch = dispatch
         self._publishers = publishers
         self._tethered = tethered
         self._tethers = tethers
@@ -256,7 +251,7 @@ class PublisherTethers:
             self._note_taken(tether, command)
             return
         tether.sent.append(command)
-        self._dispatch.send_control(place, command)
+        self._tethers.dispatch.send_control(place, command)
         for batch in _batches(command):
             for observer in self._context.observers:
                 observer.on_handed_over(here, place, batch, self._context.now)

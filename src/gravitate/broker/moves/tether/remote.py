@@ -38,11 +38,16 @@ class End:
 
     def __init__(self, kind: EndKind[Any], remote: Remote, key: Key) -> None:
         self.kind = kind
+        self._remote = remote
         self.key = key
         self.origin: str
         self.origin, self.number = key
         self.serial = next(remote.serials)
         """Names it here, among all that there have been."""
+
+    def say(self, effect: effects.ToClient) -> None:
+        """What the client would be told, its origin is."""
+        self._remote.say(self, effect)
 
     def listens(self) -> bool:
         """Whether what the origin says of it still counts."""
@@ -94,7 +99,7 @@ class Remote(Store[Key, End]):
     ) -> None:
         super().__init__(lambda end: end.key)
         self.context = context
-        self._dispatch = dispatch
+        self.dispatch = dispatch
         self.links = links
         self.ports = ports
         self.serials = count(1)
@@ -181,7 +186,7 @@ class Remote(Store[Key, End]):
         if origin == self.context.broker_id:
             self.ports.tell_here(origin, message)
         elif origin in self.links:
-            self._dispatch.send_control(origin, message)
+            self.dispatch.send_control(origin, message)
 
     def hand_over(self, origin: str, message: t.Deliveries) -> bool:
         """What is for a subscriber; whether it has been taken already."""
@@ -190,7 +195,7 @@ class Remote(Store[Key, End]):
             self.ports.deliver_here(origin, message)
             return True
         if origin in self.links:
-            self._dispatch.send_control(origin, message)
+            self.dispatch.send_control(origin, message)
             for observer in context.observers:
                 for batch in message.batches:
                     observer.on_handed_over(context.broker_id, origin, batch, context.now)

@@ -17,11 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface import effects
 from gravitate.broker.interface.timers import VisitOver
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestStep, TakeGuest
 from gravitate.broker.moves.engine import Engine
@@ -47,12 +44,9 @@ class TetheredSubscribers:
 
     def __init__(
         self,
-        context: Context,
         engine: Engine,
-        dispatch: Dispatch,
         subscriptions: Subscriptions,
         paths: MovePaths,
-        links: LinkTable,
         remote: Remote,
         on_drained: Callable[[Outbound], None],
         look_back: Callable[[], None],
@@ -60,24 +54,15 @@ class TetheredSubscribers:
     ) -> None:
         self._on_drained = on_drained
         self._look_back = look_back
-        self._context = context
+        self._context = context = remote.context
         self._engine = engine
-        self._dispatch = dispatch
+        self._dispatch = dispatch = remote.dispatch
         self._subscriptions = subscriptions
         self._paths = paths
         self._remote = remote
-        self._salvage = Salvage(context.options, links, dispatch)
-        self.guests = Guests(
-            context,
-            engine,
-            dispatch,
-            subscriptions,
-            paths,
-            links,
-            self._salvage,
-            self._make_guest,
-            guest_ports,
-        )
+        self._salvage = Salvage(context.options, remote.links, dispatch)
+        standing_on = (context, engine, dispatch, subscriptions, paths, remote.links, self._salvage)
+        self.guests = Guests(*standing_on, self._make_guest, guest_ports)
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
         return (end for end in self._remote if isinstance(end, TetheredSubscriber))

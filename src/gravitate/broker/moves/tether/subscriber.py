@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import OVERLOADED, SubscriptionSettled
 from gravitate.broker.interface.timers import RecallAgain
 from gravitate.broker.links.seek import Found
@@ -135,16 +133,13 @@ class SubscriberTethers:
 
     def __init__(
         self,
-        context: Context,
-        dispatch: Dispatch,
         subscriptions: Subscriptions,
         tethered: TetheredSubscribers,
         tethers: Tethers,
         seek: Callable[[str, Found], None],
     ) -> None:
         self._seek = seek
-        self._context = context
-        self._dispatch = dispatch
+        self._context = tethers.context
         self._subscriptions = subscriptions
         self._tethered = tethered
         self._tethers = tethers
@@ -210,7 +205,7 @@ class SubscriberTethers:
             wanted = tether.wanted_since(message.version)
             batches = wanted_of(message.batches, wanted, tether.client)
         for batch, qos in batches:
-            self._dispatch.deliver(tether.session, batch, min(qos, message.qos))
+            self._tethers.dispatch.deliver(tether.session, batch, min(qos, message.qos))
 
     def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
@@ -252,17 +247,9 @@ class SubscriberTethers:
         tether.attachment += 1
         tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
         tether.recalled_from, tether.asked = tether.source, 0
-        request = TakeGuest(
-            tether.recall,
-            (here,),
-            tether.client,
-            tether.incarnation,
-            tuple(tether.wanted.values()),
-            0.0,
-            here,
-            tether.number,
-            tether.version,
-        )
+        what = (tether.client, tether.incarnation, tuple(tether.wanted.values()), 0.0)
+        whose = (here, tether.number, tether.version)
+        request = TakeGuest(tether.recall, (here,), *what, *whose)
         has_served = tether.former_source is None
         self._tethers.put(tether, here)
         self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
