@@ -246,7 +246,7 @@ class Broker:
             not self._parts.chores.waiting
             and not self.links.draining
             and self._parts.engine.may_stop()
-            and not len(self.tethers)
+            and not any(self.tethers)
             and not any(self.subscribers.tethered.visitors())
         )
 

@@ -162,9 +162,6 @@ class PublisherTethers:
     def __iter__(self) -> Iterator[PublisherTether]:
         return iter(self._by_life.values())
 
-    def __len__(self) -> int:
-        return len(self._by_life)
-
     # What the client does ------------------------------------------------------------------
 
     def make(self, session: Inbound) -> Tethered:
