@@ -33,12 +33,12 @@ from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.table import On
-from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
-from gravitate.broker.moves.tether.deposits import Deposits, Reminders
+from gravitate.broker.moves.tether.attached import TetheredPublishers
+from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.origin import Tethers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.moves.tether.remote import Remote, RemotePorts
-from gravitate.broker.moves.tether.served import TetheredSubscriberPorts, TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
@@ -199,20 +199,14 @@ class Parts:
                 attach=self._attach,
                 on_detached=lambda *key: self.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
+                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_lost=lambda origin: self.tethered.forget(origin),
-            ),
-        )
-        self.tethered = TetheredPublishers(
-            context,
-            self.publishers,
-            self.links,
-            self.remote,
-            self.seek.find,
-            TetheredPublisherPorts(
                 on_paused=self.paused,
                 on_closed=self._closed,
+                on_left=self.tether_links.review,
             ),
         )
+        self.tethered = TetheredPublishers(self.publishers, self.remote, self.seek.find)
         self.tethers = Tethers(
             context,
             self.dispatch,
@@ -221,7 +215,7 @@ class Parts:
             lambda id, reason: self.clients.close(id, reason),
         )
         self.publisher_tethers = PublisherTethers(
-            context, self.router, self.dispatch, self.publishers, self.tethered, self.tethers
+            self.router, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
             context,
@@ -235,12 +229,7 @@ class Parts:
         self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
         self.guests = tethered_subscribers.guests
         self.subscriber_tethers = SubscriberTethers(
-            context,
-            self.dispatch,
-            self.subscriptions,
-            tethered_subscribers,
-            self.tethers,
-            self.seek.find,
+            self.subscriptions, tethered_subscribers, self.tethers, self.seek.find
         )
         self.clients = Clients(
             context,
@@ -273,40 +262,16 @@ class Parts:
             tethered_subscribers,
             self.paths,
         )
-        self.deposits = Deposits(
-            context.options.deposits_bytes_max,
-            self.links,
-            self.dispatch.send_control,
-            tethered_subscribers,
-        )
-        self.reminders = Reminders(
-            self.broker_id,
-            self.dispatch,
-            self.subscriptions,
-            self.remote,
-            tethered_subscribers,
-            self.deposits.tell,
-        )
+        self.deposits = Deposits(self.subscriptions, self.remote, tethered_subscribers)
 
     def _tethered_subscribers(self) -> TetheredSubscribers:
         return TetheredSubscribers(
-            self.context,
             self.engine,
-            self.dispatch,
             self.subscriptions,
             self.paths,
-            self.links,
             self.remote,
-            TetheredSubscriberPorts(
-                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
-                on_served=lambda entrusted: self.deposits.tell(entrusted),
-                on_paused=self.paused,
-                on_back=lambda session: self.reassignments.on_back(session),
-                on_closed=self._closed,
-                on_drained=lambda session: self.reassignments.on_drained(session),
-                on_left=self.tether_links.review,
-                look_back=lambda: self.reminders.look_back(),
-            ),
+            lambda session: self.reassignments.on_drained(session),
+            lambda: self.deposits.look_back(),
             GuestPorts(
                 on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
                 on_answer=lambda answer: self.reassignments.on_answer(answer),

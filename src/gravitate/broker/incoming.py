@@ -55,7 +55,7 @@ class Incoming:
             **_all(get_args(GuestMessage), parts.guests.handle),
             GuestCut: _matched(parts.guests.handle),
             Entrusted: parts.deposits.heard,
-            Reminder: lambda peer, message: parts.reminders.remind(message),
+            Reminder: parts.deposits.reminded,
         }
 
     def on_message(self, peer: str, message: Message) -> None:
@@ -86,7 +86,7 @@ class Incoming:
 
     def forget_recent(self) -> None:
         """Nobody will remind this broker of anything any more."""
-        self._parts.reminders.look_back()
+        self._parts.deposits.look_back()
         self._parts.dispatch.recent = None
 
 
