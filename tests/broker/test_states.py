@@ -16,17 +16,29 @@ import pytest
 import gravitate.broker
 from gravitate.broker.moves.table import Part
 from gravitate.broker.sessions.states import OWED, PUBLISHING, Owed, Publishing
-from gravitate.model.machines import Machine
+from gravitate.model.machines import Machine, Row
 
 PREFIX = "gravitate.broker."
 MODULES = [
     importlib.import_module(info.name)
     for info in pkgutil.walk_packages(gravitate.broker.__path__, PREFIX)
 ]
+
+
+def machine_of(part: Part) -> Machine[Any]:
+    """The table of a move for who reads about it."""
+    rows = [Row(None, "Begun", part.first)]
+    for row in part.rows:
+        when = f" [{row.when}]".replace("_", " ") if row.when else ""
+        rows.append(Row(row.state, row.event.value + when, row.to, row.do.replace("_", " ")))
+    ends = [state for state in part.states if state not in part.waits]
+    return Machine(part.name, part.states, rows, ends)
+
+
 FOUND = [value for module in MODULES for value in vars(module).values()]
 MACHINES: dict[str, Machine[Any]] = {
     **{value.name: value for value in FOUND if isinstance(value, Machine)},
-    **{value.name: value.machine() for value in FOUND if isinstance(value, Part)},
+    **{value.name: machine_of(value) for value in FOUND if isinstance(value, Part)},
 }
 
 

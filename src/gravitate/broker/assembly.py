@@ -22,9 +22,7 @@ from gravitate.broker.links.peering import Peering, PeeringPorts
 from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
-from gravitate.broker.mechanisms.host import PostPorts, Posts
-from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.mechanisms.pings import Pings
+from gravitate.broker.mechanisms.mechanism import Mechanism, Posts
 from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.tether import Publishing, TetherAttach
 from gravitate.broker.moves.engine import Engine
@@ -81,52 +79,22 @@ class Parts:
         forwarding: Forwarding,
         others: Collection[str] | None,
         tree: Topology | None,
-        link_events: LinkEvents,
+        told: LinkEvents,
     ) -> None:
         self.broker_id = broker_id
         known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
         self.seek = Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda life: self.router.is_advertised(life))
-        self.context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
-        self._build_ways(incarnation, links, routing, forwarding, others, link_events)
-        self._build_sessions()
-        self._build_moves()
-        self._build_hosts()
-
-    def _build_ways(
-        self,
-        incarnation: int,
-        links: Mapping[str, bool],
-        routing: Routing,
-        forwarding: Forwarding,
-        others: Collection[str] | None,
-        events: LinkEvents,
-    ) -> None:
-        """Links, routing and forwarding."""
-        context = self.context
-        self.links = LinkTable(
-            self.broker_id,
-            links.items(),
-            context.options,
-            context.emit,
-            context.set_timer,
-            events.message,
-            events.received,
-            events.taken,
-        )
-        self.peering = Peering(
-            self.broker_id,
-            incarnation,
-            self.links,
-            context.options,
-            context.emit,
-            context.set_timer,
-            PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep),
-        )
+        self.context = context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
+        about = (context.options, context.emit, context.set_timer)
+        on = (told.message, told.received, told.taken)
+        self.links = LinkTable(broker_id, links.items(), *about, *on)
+        ports = PeeringPorts(told.changed, lambda: self.dispatch.flush(), told.keep)
+        self.peering = Peering(broker_id, incarnation, self.links, *about, ports)
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
-            self.broker_id,
+            broker_id,
             links,
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),
@@ -136,7 +104,7 @@ class Parts:
                 ended=lambda life: self.lives.ended(life, context.now),
                 advertised=lambda life, key: self.publisher_tethers.heard(life, key),
                 withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
-                synchronised=events.synchronised,
+                synchronised=told.synchronised,
             ),
         )
         self.dispatch = Dispatch(context, self.router, self.destinations, self.links)
@@ -152,6 +120,8 @@ class Parts:
         self.tether_links = TetherLinks(
             context, self.links, self.peering, self._is_link_needed, others
         )
+        self._build_sessions()
+        self._build_moves()
 
     def _build_sessions(self) -> None:
         context = self.context
@@ -183,18 +153,17 @@ class Parts:
             SubscriptionPorts(
                 on_changed=lambda session: self.reassignments.on_changed(session),
                 on_settled=lambda session: self.guests.on_settled(session),
-                on_partly_settled=lambda session, name: self.guests.on_partly_settled(
-                    session, name
-                ),
+                on_partly_settled=lambda *settled: self.guests.on_partly_settled(*settled),
             ),
         )
 
     def _build_moves(self) -> None:
-        context = self.context
+        context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek.find
+        send = dispatch.send_control
         self.remote = Remote(
             context,
-            self.dispatch,
-            self.links,
+            dispatch,
+            links,
             RemotePorts(
                 attach=self._attach,
                 on_detached=lambda *key: self.guests.left_origin(*key),
@@ -206,10 +175,10 @@ class Parts:
                 on_left=self.tether_links.review,
             ),
         )
-        self.tethered = TetheredPublishers(self.publishers, self.remote, self.seek.find)
+        self.tethered = TetheredPublishers(self.publishers, self.remote, seek)
         self.tethers = Tethers(
             context,
-            self.dispatch,
+            dispatch,
             self.tether_links,
             self.remote.handle,
             lambda id, reason: self.clients.close(id, reason),
@@ -218,54 +187,10 @@ class Parts:
             self.router, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
-            context,
-            self.links,
-            self.tether_links,
-            self.dispatch.send_control,
-            lambda move, granted, reason: self.engine.on_answer(move, granted, reason),
-            lambda move: self.engine.tell(move, On.ENDED),
+            context, links, self.tether_links, send, lambda *told: self.engine.tell(*told)
         )
-        self.engine = Engine(context, self.paths, self.seek.find)
-        self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
-        self.guests = tethered_subscribers.guests
-        self.subscriber_tethers = SubscriberTethers(
-            self.subscriptions, tethered_subscribers, self.tethers, self.seek.find
-        )
-        self.clients = Clients(
-            context,
-            self.subscriptions,
-            self.dispatch,
-            self.publishers,
-            ClientPorts(
-                on_ended=self._session_ended,
-                on_drained=lambda session: self.reassignments.on_drained(session),
-                continued=lambda input: self.reassignments.continued(input),
-                on_arrived=lambda session: self.reassignments.on_arrived(session),
-                adopt=self.publisher_tethers.adopt,
-            ),
-        )
-        self.relocations = Relocations(
-            context,
-            self.engine,
-            self.clients,
-            self.publishers,
-            self.publisher_tethers,
-            self.tethered,
-        )
-        self.reassignments = Reassignments(
-            context,
-            self.engine,
-            self.clients,
-            self.dispatch,
-            self.subscriptions,
-            self.subscriber_tethers,
-            tethered_subscribers,
-            self.paths,
-        )
-        self.deposits = Deposits(self.subscriptions, self.remote, tethered_subscribers)
-
-    def _tethered_subscribers(self) -> TetheredSubscribers:
-        return TetheredSubscribers(
+        self.engine = Engine(context, self.paths, seek)
+        self.tethered_subscribers = served = TetheredSubscribers(
             self.engine,
             self.subscriptions,
             self.paths,
@@ -279,20 +204,31 @@ class Parts:
                 on_lost=lambda guest: self.subscriber_tethers.on_lost(guest),
             ),
         )
-
-    def _build_hosts(self) -> None:
-        """Where mechanisms stand."""
-        self.pings = Pings(self.context, self.clients, self.mechanisms)
-        self.posts = Posts(
-            self.context,
-            self.mechanisms,
-            self.links,
-            self.dispatch.send_control,
-            PostPorts(
-                propose=self.engine.propose,
-                may_move=self.relocations.may_move,
-                ping=self.pings.ask,
+        self.guests = served.guests
+        self.subscriber_tethers = SubscriberTethers(self.subscriptions, served, self.tethers, seek)
+        self.clients = Clients(
+            context,
+            self.subscriptions,
+            dispatch,
+            self.publishers,
+            ClientPorts(
+                on_ended=self._session_ended,
+                on_drained=lambda session: self.reassignments.on_drained(session),
+                continued=lambda input: self.reassignments.continued(input),
+                on_arrived=lambda session: self.reassignments.on_arrived(session),
+                adopt=self.publisher_tethers.adopt,
             ),
+        )
+        begun = (context, self.engine, self.clients)
+        self.relocations = Relocations(
+            *begun, self.publishers, self.publisher_tethers, self.tethered
+        )
+        self.reassignments = Reassignments(
+            *begun, dispatch, self.subscriptions, self.subscriber_tethers, served, self.paths
+        )
+        self.deposits = Deposits(self.subscriptions, self.remote, served)
+        self.posts = Posts(
+            context, self.mechanisms, links, self.clients, self.engine, self.relocations, send
         )
 
     # What concerns several parts -----------------------------------------------------------
@@ -308,16 +244,16 @@ class Parts:
     def _closed(self, end: Inbound | Outbound) -> None:
         self.engine.tell_subject(end, On.CLOSED, f"{end.id!r} has disconnected")
 
-    def close_overloaded(self, end: Outbound) -> None:
-        """End a subscriber that fell too far behind, connected or not."""
-        self.dispatch.events_overflowed += end.owed_events()
-        if not self.clients.close_overloaded(end):
-            self.reassignments.on_overloaded(end)
-            self.tethered_subscribers.overloaded(end)
-
     def _session_ended(self, end: Outbound) -> None:
         self._closed(end)
         self.guests.left(end)
+
+    def close_overloaded(self, session: Outbound) -> None:
+        """End a session that fell too far behind, connected or not."""
+        self.dispatch.events_overflowed += session.owed_events()
+        if not self.clients.close_overloaded(session):
+            self.reassignments.on_overloaded(session)
+            self.tethered_subscribers.overloaded(session)
 
     def _attach(self, origin: str, message: TetherAttach) -> None:
         if isinstance(message.role, Publishing):

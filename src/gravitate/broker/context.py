@@ -3,7 +3,7 @@ and this call."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from gravitate.broker.interface.effects import Effect, SetTimer
 from gravitate.broker.interface.inputs import TimerFired
@@ -13,29 +13,19 @@ from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 
 
+@dataclass(slots=True, eq=False)
 class Context:
     """`now` and `effects` belong to the `handle` call under way, the `step`."""
 
-    __slots__ = (
-        "_due", "broker_id", "effects", "lives", "now", "observers", "options", "step",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        broker_id: str,
-        options: BrokerOptions,
-        observers: Sequence[Observer],
-        lives: Lives,
-    ) -> None:
-        self.broker_id = broker_id
-        self.options = options
-        self.lives = lives
-        self.observers = tuple(observers)
-        self.now = 0.0
-        self.step = 0
-        self.effects: list[Effect] = []
-        self._due: dict[Timer, float] = {}
-        """When timers are wanted."""
+    broker_id: str
+    options: BrokerOptions
+    observers: tuple[Observer, ...]
+    lives: Lives
+    now: float = 0.0
+    step: int = 0
+    effects: list[Effect] = field(default_factory=list)
+    _due: dict[Timer, float] = field(default_factory=dict)
+    """When timers are wanted."""
 
     def emit(self, effect: Effect) -> None:
         self.effects.append(effect)

@@ -17,38 +17,8 @@ from typing import Any
 from gravitate.broker.assembly import LinkEvents, Parts
 from gravitate.broker.forwarding.recent import RECENT_S_MAX
 from gravitate.broker.incoming import Incoming
-from gravitate.broker.interface.effects import (
-    STOPPING,
-    CloseSession,
-    Effect,
-    Stopped,
-    Tell,
-    Warn,
-)
-from gravitate.broker.interface.inputs import (
-    BrokersPinged,
-    ClientAcknowledged,
-    ClientAdvertised,
-    ClientArrived,
-    ClientCongested,
-    ClientConnected,
-    ClientDisconnected,
-    ClientPaused,
-    ClientPublished,
-    ClientSubscribed,
-    ClientUnadvertised,
-    ClientUnsubscribed,
-    DialFailed,
-    FrameReceived,
-    Input,
-    LinkClosed,
-    LinkHeard,
-    LinkOpened,
-    MoveRequested,
-    Persisted,
-    StopRequested,
-    TimerFired,
-)
+from gravitate.broker.interface import inputs
+from gravitate.broker.interface.effects import STOPPING, CloseSession, Effect, Stopped, Tell, Warn
 from gravitate.broker.interface.timers import RecentOver, StopLate
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.mechanism import Mechanism
@@ -56,7 +26,6 @@ from gravitate.broker.moves.engine import MoveWatcher
 from gravitate.broker.observers import Observer
 from gravitate.broker.options import DEFAULTS, BrokerOptions
 from gravitate.broker.sessions.outbound import Outbound
-from gravitate.broker.upkeep import Upkeep
 from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Neighbourhood, Topology
 
@@ -102,15 +71,14 @@ class Broker:
             tree,
             LinkEvents(
                 message=lambda peer, message: self._incoming.on_message(peer, message),
-                changed=lambda peer, change: self._upkeep.on_link(peer, change),
-                keep=lambda peer, message: self._upkeep.keep(peer, message),
-                received=lambda peer, message: self._upkeep.on_received(peer, message),
-                taken=lambda peer, message: self._upkeep.on_taken(peer, message),
+                changed=lambda peer, change: self._incoming.on_link(peer, change),
+                keep=lambda peer, message: self._incoming.keep(peer, message),
+                received=lambda peer, message: self._incoming.on_received(peer, message),
+                taken=lambda peer, message: self._incoming.on_taken(peer, message),
                 synchronised=lambda peer: self._incoming.on_synchronised(peer),
             ),
         )
-        self._incoming = Incoming(parts)
-        self._upkeep = Upkeep(parts, self._incoming.forget_recent, self._is_late)
+        self._incoming = Incoming(parts, self._is_late)
         self._context = parts.context
         # What drivers, checkers and tests ask.
         self.links, self.peering = parts.links, parts.peering
@@ -118,9 +86,9 @@ class Broker:
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers, self.engine = parts.clients, parts.publishers, parts.engine
         self.tethers, self.tethered = parts.publisher_tethers, parts.tethered
-        self.tether_links, self.guests = parts.tether_links, parts.guests
-        self.subscriber_tethers = parts.subscriber_tethers
+        self.subscriber_tethers, self.guests = parts.subscriber_tethers, parts.guests
         self.tethered_subscribers = parts.tethered_subscribers
+        self.tether_links = parts.tether_links
         self._handlers = self._all_handlers()
         self._stopping = False
         self.stopped = False
@@ -147,7 +115,7 @@ class Broker:
         self._parts.posts.attach()
         return self._end()
 
-    def handle(self, inputs: Sequence[Input], now: float) -> list[Effect]:
+    def handle(self, batch: Sequence[inputs.Input], now: float) -> list[Effect]:
         """Take a batch of inputs, in order; what is to be done about them.
 
         Time never goes back, and is never before that of a timer."""
@@ -156,7 +124,7 @@ class Broker:
         context.now = max(context.now, now)
         context.step += 1
         context.effects = []
-        for input in inputs:
+        for input in batch:
             handlers[type(input)](input)
         return self._end()
 
@@ -165,30 +133,34 @@ class Broker:
         clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
         of = clients.taking
         return {
-            FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
-            ClientPublished: clients.published,
-            ClientAcknowledged: of(clients.acknowledged),
-            TimerFired: self._upkeep.on_timer,
-            ClientCongested: of(clients.congested),
-            ClientConnected: self._connected,
-            ClientDisconnected: of(clients.disconnected),
-            ClientSubscribed: of(clients.subscribed),
-            ClientUnsubscribed: of(clients.unsubscribed),
-            ClientAdvertised: of(clients.advertised),
-            ClientUnadvertised: of(clients.unadvertised),
-            ClientPaused: of(lambda session, _: parts.paused(session.outbound, session.inbound)),
-            ClientArrived: of(clients.arrived),
-            BrokersPinged: parts.pings.answered,
-            LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
-            LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
-            LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
-            DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
-            Persisted: lambda i: clients.persisted(i.token),
-            MoveRequested: lambda i: parts.engine.propose(i.move),
-            StopRequested: lambda i: self._request_stop(),
+            inputs.FrameReceived: lambda i: peering.received(
+                i.peer, i.connection, i.frame, context.now
+            ),
+            inputs.ClientPublished: clients.published,
+            inputs.ClientAcknowledged: of(clients.acknowledged),
+            inputs.TimerFired: self._incoming.on_timer,
+            inputs.ClientCongested: of(clients.congested),
+            inputs.ClientConnected: self._connected,
+            inputs.ClientDisconnected: of(clients.disconnected),
+            inputs.ClientSubscribed: of(clients.subscribed),
+            inputs.ClientUnsubscribed: of(clients.unsubscribed),
+            inputs.ClientAdvertised: of(clients.advertised),
+            inputs.ClientUnadvertised: of(clients.unadvertised),
+            inputs.ClientPaused: of(
+                lambda session, _: parts.paused(session.outbound, session.inbound)
+            ),
+            inputs.ClientArrived: of(clients.arrived),
+            inputs.BrokersPinged: parts.posts.pinged,
+            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
+            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
+            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
+            inputs.DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
+            inputs.Persisted: lambda i: clients.persisted(i.token),
+            inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
+            inputs.StopRequested: lambda i: self._request_stop(),
         }
 
-    def _connected(self, input: ClientConnected) -> None:
+    def _connected(self, input: inputs.ClientConnected) -> None:
         if self._stopping:
             self._context.emit(Tell(input.connection, CloseSession(STOPPING)))
         else:
@@ -197,8 +169,8 @@ class Broker:
     def _end(self) -> list[Effect]:
         """The end of a step, in this order and nowhere else."""
         parts, dispatch = self._parts, self.dispatch
-        if self._upkeep.has_reset:
-            self._upkeep.has_reset = False
+        if self._incoming.has_reset:
+            self._incoming.has_reset = False
             self.router.synchronise()
         while dispatch.overloaded:
             session = dispatch.overloaded.popitem()[0]

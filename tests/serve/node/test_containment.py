@@ -197,7 +197,7 @@ def test_what_the_core_raises_is_fatal_even_when_a_mechanism_asked(run: Any) -> 
         nodes = await lab.start(network)
         await nodes[0].close()
         node = await started_with(lab, network, "b1", Careless("propose"))
-        node.broker._parts.posts.propose = lambda move: 1 / 0  # type: ignore[method-assign]
+        node.broker.engine.propose = lambda move: 1 / 0  # type: ignore[method-assign]
         lab.Client(node, "publisher").publish(b"1")
         await lab.eventually(lambda: node.failure is not None)
         assert isinstance(node.failure, CoreBroken)

@@ -44,8 +44,8 @@ class Guard(Mechanism):
             theirs = getattr(type(watcher), name, None)
             if theirs is not None and theirs is not getattr(Mechanism, name):
                 setattr(self, name, self._guarded(getattr(watcher, name), getattr(self, name)))
-        if "attach" in self.__dict__:
-            attach = self.__dict__["attach"]
+        attach = self.__dict__.get("attach")
+        if attach is not None:
             self.__dict__["attach"] = lambda post, now: attach(_Asked(post), now)
 
     def _guarded(self, method: Callable[..., Any], default: Callable[..., Any]) -> Any:
@@ -69,18 +69,20 @@ class Guard(Mechanism):
 
 def guarded_call(called: Callable[..., None], failed: Failed) -> Callable[..., None]:
     """A function that is called until it raises."""
-    calls: list[Callable[..., None]] = [called]
+    name = _name_of(called)
 
     def call(*arguments: Any) -> None:
-        for one in calls:
-            try:
-                one(*arguments)
-            except Exception as error:
-                calls.clear()
-                failed(_name_of(called), error)
-                return
+        nonlocal called
+        try:
+            called(*arguments)
+        except Exception as error:
+            called = _nothing
+            failed(name, error)
 
     return call
+
+
+def _nothing(*arguments: Any) -> None: ...
 
 
 class _Asked:

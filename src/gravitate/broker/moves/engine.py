@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -50,30 +51,25 @@ class Leader(Protocol):
         """Make ready for a move that nothing objects to."""
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """One part in one move. `move` is None where somebody else leads it."""
 
-    __slots__ = (
-        "data", "heard", "id", "move", "part", "player", "since", "state", "subject", "until",
-        "why",
-    )  # fmt: skip
-
-    def __init__(self, part: Part, player: object, id: str, subject: Any, data: Any) -> None:
-        self.part = part
-        self.player = player
-        self.id = id
-        self.subject = subject
-        self.data = data
-        self.move: Any = None
-        self.state = part.first
-        self.since = 0.0
-        """When it came to be in this state."""
-        self.until = 0.0
-        """When its lease ends."""
-        self.heard: set[enum.Enum] = set()
-        """What it has been told in this state without leaving it."""
-        self.why = ""
-        """Of its end."""
+    part: Part
+    player: object
+    id: str
+    subject: Any
+    data: Any
+    state: enum.Enum
+    move: Any = None
+    since: float = 0.0
+    """When it came to be in this state."""
+    until: float = 0.0
+    """When its lease ends."""
+    heard: set[enum.Enum] = field(default_factory=set)
+    """What it has been told in this state without leaving it."""
+    why: str = ""
+    """Of its end."""
 
     def due(self) -> float | None:
         """When it will have waited too long."""
@@ -110,8 +106,7 @@ class Engine:
             return
         part, leader = self._leaders[type(move)]
         begun = leader.begin(move)
-        run = Run(part, leader, move.id, begun.subject, begun)
-        run.move = move
+        run = Run(part, leader, move.id, begun.subject, begun, part.first, move)
         self._add(run)
         if move.path:
             self._begin(run, move.path)
@@ -143,7 +138,7 @@ class Engine:
         self, part: Part, player: object, move: str, subject: Hashable, data: Any, lease_s: float
     ) -> Run:
         """Play a part in a move that somebody else leads, or nobody; `subject` None: of nobody."""
-        run = Run(part, player, move, subject, data)
+        run = Run(part, player, move, subject, data, part.first)
         run.until = self._context.now + lease_s
         self._add(run)
         self._enter(run, part.first)
@@ -157,10 +152,6 @@ class Engine:
             self._by_subject[run.subject] = run
 
     # What happens --------------------------------------------------------------------------
-
-    def on_answer(self, move: str, granted: bool, reason: str) -> None:
-        """The brokers on the path of a move let it begin, or do not."""
-        self.tell(move, On.GRANTED if granted else On.REFUSED, reason)
 
     def tell(self, move: str, event: enum.Enum, why: str = "", about: Any = None) -> bool:
         """Whether it was something to the run of a move; see `take`."""
@@ -257,14 +248,11 @@ class Engine:
 
     # Who asks ------------------------------------------------------------------------------
 
-    def is_busy(self, subject: Hashable) -> bool:
-        """Whether something is on the move; a later life of it is not."""
-        return subject in self._by_subject
-
     def run(self, move: str) -> Run | None:
         return self._by_move.get(move)
 
     def run_of(self, subject: Hashable) -> Run | None:
+        """What something is on the move by; a later life of it is not."""
         return self._by_subject.get(subject)
 
     def under_way(self, *parts: Part) -> Iterator[Run]:

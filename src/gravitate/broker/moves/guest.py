@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
@@ -124,29 +125,26 @@ NOTE: Final = Part(
 """Who has led a guest here may ask again, for as long as it waits."""
 
 
+@dataclass(slots=True, eq=False)
 class Guest:
-    """One subscriber that is to come along `path`, from its first broker to this one."""
+    """One subscriber that is to come along the path of its request, to this broker."""
 
-    __slots__ = (
-        "attachment", "backlog", "has_served", "missing", "partly", "parts", "request",
-        "served_version", "session", "since",
-    )  # fmt: skip
-
-    def __init__(self, request: TakeGuest, session: Outbound, since: float) -> None:
-        self.since = since
-        self.served_version = self.attachment = 0
-        """What is certain to have been served there, and the attachment that it comes home by."""
-        self.has_served = False
-        """The old place is certain to have served it; nobody else can answer for it otherwise."""
-        self.request = request
-        self.session = session
-        self.partly: set[str] = set()
-        """Names of subscriptions that have settled wherever somebody can be reached."""
-        self.missing: Open = NOWHERE
-        """What the subscriber has had is known, but for what has passed these brokers."""
-        self.backlog: list[tuple[Batch, int]] = []
-        """What the parts of the cut have brought that have come so far."""
-        self.parts = 0
+    request: TakeGuest
+    session: Outbound
+    since: float
+    attachment: int = 0
+    """That it comes home by."""
+    served_version: int = 0
+    """What is certain to have been served there."""
+    has_served: bool = False
+    """The old place is certain to have served it; nobody else can answer for it otherwise."""
+    partly: set[str] = field(default_factory=set)
+    """Names of subscriptions that have settled wherever somebody can be reached."""
+    missing: Open = NOWHERE
+    """What the subscriber has had is known, but for what has passed these brokers."""
+    backlog: list[tuple[Batch, int]] = field(default_factory=list)
+    """What the parts of the cut have brought that have come so far."""
+    parts: int = 0
 
     def add_part(self, message: GuestCut) -> bool:
         """Whether the cut is whole now. Its parts come in order, and the same once more when it is

@@ -16,8 +16,7 @@ class MoveLock:
 
     def is_free(self, exclusive: bool, now: float, move: str = "") -> bool:
         """Whether a move, if it has a name, could have the lock."""
-        self._expire(now)
-        others = [held for holder, held in self._holders.items() if holder != move]
+        others = [held for holder, held in self._held(now).items() if holder != move]
         return not any(exclusive or other_is_exclusive for other_is_exclusive, _ in others)
 
     def request(self, move: str, exclusive: bool, lease_s: float, now: float) -> bool:
@@ -32,14 +31,12 @@ class MoveLock:
 
     def holders(self, now: float) -> list[str]:
         """The moves that hold the lock."""
-        self._expire(now)
-        return sorted(self._holders)
+        return sorted(self._held(now))
 
     def next_end(self, now: float) -> float | None:
         """When the next lease ends; None: nobody holds the lock."""
-        self._expire(now)
-        return min((ends for _, ends in self._holders.values()), default=None)
+        return min((ends for _, ends in self._held(now).values()), default=None)
 
-    def _expire(self, now: float) -> None:
-        for move in [m for m, (_, ends) in self._holders.items() if ends <= now]:
-            del self._holders[move]
+    def _held(self, now: float) -> dict[str, tuple[bool, float]]:
+        self._holders = {move: held for move, held in self._holders.items() if held[1] > now}
+        return self._holders

@@ -25,44 +25,39 @@ from gravitate.broker.messages.frames import (
     PrepareMove,
 )
 from gravitate.broker.moves.lock import MoveLock
+from gravitate.broker.moves.table import On
 from gravitate.errors import PeerError
 from gravitate.model.moves import LOCKED, ClientMove
 
 
 class MovePaths:
+    """`tell` takes what the brokers on a path say of a move: that it may begin or not, and why; or
+    that it is over."""
+
     def __init__(
         self,
         context: Context,
         links: LinkTable,
         tether_links: TetherLinks,
         send: Callable[[str, Control | Carrying], None],
-        on_answer: Callable[[str, bool, str], None],
-        on_end: Callable[[str], object],
+        tell: Callable[[str, On, str], object],
     ) -> None:
         self._context = context
         self._links = links
         self._tether_links = tether_links
         self.lock = MoveLock()
         self._send = send
-        self._on_answer = on_answer
-        """Told whether the brokers on the path of a move let it begin, and why not."""
-        self._on_end = on_end
-        """Told of every move that is over."""
+        self._tell = tell
 
     def objection(self, move: ClientMove) -> str:
         """Why a move cannot begin; empty when it can."""
         here, path = self._context.broker_id, move.path
-        if (
-            len(path) < 2
-            or len(set(path)) < len(path)
-            or (path[0], path[-1]) != (here, move.target)
-        ):
+        is_way = len(path) > 1 and len(set(path)) == len(path)
+        if not is_way or (path[0], path[-1]) != (here, move.target):
             return f"the path {' - '.join(path)!r} does not lead from {here} to {move.target}"
         if not self._links.is_neighbour(path[1]):
             return f"{path[1]} is no neighbour of {here}"
-        if not self.lock.is_free(False, self._context.now):
-            return f"{here} {LOCKED}"
-        return ""
+        return "" if self.lock.is_free(False, self._context.now) else f"{here} {LOCKED}"
 
     def _request_lock(self, move: str, lease_s: float) -> bool:
         granted = self.lock.request(move, False, lease_s, self._context.now)
@@ -83,7 +78,7 @@ class MovePaths:
 
     def end(self, move: ClientMove) -> None:
         """The move is over: everybody who was asked is told."""
-        self._let_go(EndMove(move.id, move.path))
+        self._let_go(EndMove(move.id, move.path), 0)
 
     # What comes along a path ---------------------------------------------------------------
 
@@ -98,9 +93,10 @@ class MovePaths:
                 if place:
                     self.pass_on(message.path[place - 1], message)
                 else:
-                    self._on_answer(message.move, message.granted, message.reason)
+                    event = On.GRANTED if message.granted else On.REFUSED
+                    self._tell(message.move, event, message.reason)
             case EndMove():
-                self._let_go(message)
+                self._let_go(message, place)
 
     def place(self, peer: str, path: tuple[str, ...], is_back: bool) -> int:
         """This broker's place on the path of a message; the sender must be beside it."""
@@ -113,42 +109,32 @@ class MovePaths:
         raise PeerError("wrong-path", f"a message along {path} from {peer}")
 
     def pass_on(self, peer: str, message: Control | Carrying) -> None:
-        if self._links.is_neighbour(peer) and not self._links[peer].given_up:
+        if self._is_open(peer):
             self._send(peer, message)
 
+    def _is_open(self, peer: str) -> bool:
+        return self._links.is_neighbour(peer) and not self._links[peer].given_up
+
     def _prepare(self, peer: str, message: PrepareMove, place: int) -> None:
-        objection = self._objection(message, place)
-        path = message.path
-        if objection:
-            self._send(peer, MoveAnswer(message.move, path, False, objection))
-        elif place + 1 < len(path):
-            self._send(path[place + 1], message)
-        else:
-            if message.tether:
-                self._tether_links.expect(message.move, message.tether, message.lease_s)
-            self._send(peer, MoveAnswer(message.move, path, True))
+        path, tether = message.path, message.tether
+        here, following = path[place], next(iter(path[place + 1 :]), None)
+        objection = ""
+        if following is not None and not self._is_open(following):
+            objection = f"no way from {here} to {following}"
+        elif following is None and tether and not self._tether_links.is_possible(tether):
+            objection = f"{here} can make no link to {tether}, where the client is"
+        elif not self._request_lock(message.move, message.lease_s):
+            objection = f"{here} {LOCKED}"
+        elif following is not None:
+            self._send(following, message)
+            return
+        elif tether:
+            self._tether_links.expect(message.move, tether, message.lease_s)
+        self._send(peer, MoveAnswer(message.move, path, not objection, objection))
 
-    def _objection(self, message: PrepareMove, place: int) -> str:
-        path = message.path
-        following = path[place + 1] if place + 1 < len(path) else None
-        if following is not None and (
-            not self._links.is_neighbour(following) or self._links[following].given_up
-        ):
-            return f"no way from {path[place]} to {following}"
-        if (
-            following is None
-            and message.tether
-            and not self._tether_links.is_possible(message.tether)
-        ):
-            return f"{path[place]} can make no link to {message.tether}, where the client is"
-        if not self._request_lock(message.move, message.lease_s):
-            return f"{path[place]} {LOCKED}"
-        return ""
-
-    def _let_go(self, message: EndMove) -> None:
+    def _let_go(self, message: EndMove, place: int) -> None:
         self.lock.release(message.move)
         self._tether_links.expect_no_more(message.move)
-        self._on_end(message.move)
-        place = message.path.index(self._context.broker_id)
+        self._tell(message.move, On.ENDED, "")
         if place + 1 < len(message.path):
             self.pass_on(message.path[place + 1], message)

@@ -1,23 +1,17 @@
 """Reassignment: a subscriber goes to another broker, and nothing is lost, doubled or reordered.
 
-The broker that serves the subscriber (the *source*) leads:
-
-    ASKED ----granted----> PREPARING ----ready----> CUTTING ----at rest----> LEAVING ----> done
-      |                        |                       |                        |
-      '-refused, late: refused '-gone, changed, late: rolled back               '-back, late: rolled
-                                                                                  back
-
-ASKED: every broker on the path gives shared use of its move lock (`moves.path`). PREPARING: the
-target subscribes too, as a guest, and keeps what comes. CUTTING: the target is ready. Whatever it
-lacks has come here before it said so (`staging`), so this is the moment of the *cut*: what the
-client has been given so far, per publisher, is told to the target, and what comes from now on is
-kept here as well. The client is told to pause: it changes nothing about what it subscribes to. It
-leaves when all that it was given is acknowledged and the target has the cut. LEAVING: its session
-is closed, with everything still in place. The client connects to the target and says that it has
-arrived; the target tells so, delivers what it has kept above the cut, and only then does the source
-end its subscriptions. A client that does not get there comes back and is given what was kept here.
-Which of the two it is, is the client's word alone: it comes back only if it has not been told that
-it is attached, and it has received nothing elsewhere then.
+The broker that serves the subscriber (the *source*) leads. ASKED: every broker on the path gives
+shared use of its move lock (`moves.path`). PREPARING: the target subscribes too, as a guest, and
+keeps what comes. CUTTING: the target is ready. Whatever it lacks has come here before it said so
+(`staging`), so this is the moment of the *cut*: what the client has been given so far, per
+publisher, is told to the target, and what comes from now on is kept here as well. The client is
+told to pause: it changes nothing about what it subscribes to. It leaves when all that it was given
+is acknowledged and the target has the cut. LEAVING: its session is closed, with everything still in
+place. The client connects to the target and says that it has arrived; the target tells so, delivers
+what it has kept above the cut, and only then does the source end its subscriptions. A client that
+does not get there comes back and is given what was kept here. Which of the two it is, is the
+client's word alone: it comes back only if it has not been told that it is attached, and it has
+received nothing elsewhere then.
 
 A client that does not follow, or that publishes, stays connected, and its broker does all of this
 in its stead (`tether`); the source is then the broker that serves it.
@@ -35,12 +29,7 @@ from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, Stay
 from gravitate.broker.interface.inputs import ClientConnected, Continues
-from gravitate.broker.messages.guests import (
-    GuestAnswer,
-    GuestCut,
-    StagingPoll,
-    TakeGuest,
-)
+from gravitate.broker.messages.guests import GuestAnswer, GuestCut, StagingPoll, TakeGuest
 from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
@@ -149,7 +138,7 @@ class Reassignments:
         subscriber = self._served(move.subscriber)
         if subscriber is None:
             return f"{id} is not served by {here}"
-        if self._engine.is_busy(subscriber):
+        if self._engine.run_of(subscriber):
             return f"{id} is on the move already"
         if subscriber.holding:
             return f"{id} is still arriving"
@@ -158,7 +147,7 @@ class Reassignments:
         if subscriber.unsettled_subscriptions:
             return f"what {id} subscribes to is not settled yet"
         session = self._clients.sessions.get(move.subscriber)
-        if session is not None and self._engine.is_busy(session.inbound):
+        if session is not None and self._engine.run_of(session.inbound):
             return f"{id} is on the move as a publisher"
         return ""
 

@@ -1,19 +1,13 @@
 """Relocation: a publisher goes to another broker, and nothing is lost, doubled or reordered.
 
-The first broker of the publisher (the *source*) leads:
-
-    ASKED ----granted----> PAUSING ----paused----> LEAVING ----gone----> done
-      |                       |                       |
-      '-refused, late: refused '-late: rolled back     '-back, late: rolled back
-
-ASKED: every broker on the path gives shared use of its move lock, or the move is refused at once
-(`moves.path`). PAUSING: the client is told to stop publishing here, and says when it has: links and
-connections keep order, so all it published is behind it. LEAVING: its session is over, its
-advertisements wait. The client connects to the target, which takes them along (`Clients`): the
-advertisement runs along the path to the source with a greater attachment, each broker turning it
-around, and is settled back behind the last publication made at the source. Only then does the
-target look at what the client has sent it. A client that does not get there comes back and attaches
-here again.
+The first broker of the publisher (the *source*) leads. ASKED: every broker on the path gives shared
+use of its move lock, or the move is refused at once (`moves.path`). PAUSING: the client is told to
+stop publishing here, and says when it has: links and connections keep order, so all it published is
+behind it. LEAVING: its session is over, its advertisements wait. The client connects to the target,
+which takes them along (`Clients`): the advertisement runs along the path to the source with a
+greater attachment, each broker turning it around, and is settled back behind the last publication
+made at the source. Only then does the target look at what the client has sent it. A client that
+does not get there comes back and attaches here again.
 
 A client that does not follow, or that subscribes, stays connected, and its broker does all of this
 in its stead (`tether`); the source is then the broker it is attached to as a publisher,
@@ -113,9 +107,9 @@ class Relocations:
         publisher = self._attached(move.publisher)
         if publisher is None:
             return f"{id} is not attached to {self._context.broker_id}"
-        if self._engine.is_busy(publisher):
+        if self._engine.run_of(publisher):
             return f"{id} is on the move already"
-        if publisher.origin is None and self._engine.is_busy(self._client(publisher).outbound):
+        if publisher.origin is None and self._engine.run_of(self._client(publisher).outbound):
             return f"{id} is on the move as a subscriber"
         if publisher.state is Publishing.ARRIVING:
             return f"{id} is still arriving"

@@ -3,34 +3,76 @@
 A subscriber that was served elsewhere comes home when the broker that served it cannot be reached.
 What that one never had is in the tail of its neighbour's link to it: everything that has come since
 it last acknowledged, and it acknowledges nothing that is for a subscriber of another broker's
-before that broker has it. So the neighbour can answer in its stead, but for what comes from behind.
+before that broker has it. So the neighbour can answer in its stead, but for what comes from behind,
+and asks as soon as the link is back. Nothing need wait on a link that is down: who asks does so
+again by itself until it has an answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
 
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import Publications
-from gravitate.broker.messages.guests import GuestAnswer, GuestCut, Wanted
+from gravitate.broker.messages.guests import GuestAnswer, GuestCut, GuestStep, Wanted
+from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.sessions.backlog import Backlog, Seen, parts_of
 from gravitate.matching.matcher import Matcher
 from gravitate.model.events import Batch
 
+DEFERRED_MAX: Final = 1_000
+"""Questions that wait for one link."""
+
 
 class Salvage:
-    def __init__(self, options: BrokerOptions, links: LinkTable, dispatch: Dispatch) -> None:
+    def __init__(
+        self, options: BrokerOptions, links: LinkTable, dispatch: Dispatch, paths: MovePaths
+    ) -> None:
         self._options = options
         self._links = links
         self._dispatch = dispatch
+        self._paths = paths
+        self._deferred: dict[str, dict[str, GuestAnswer]] = {}
+        """What was to be asked over links that are down, by neighbour and move."""
+        self._up: list[str] = []
+        """Those of them that are back, in this step."""
+
+    def pass_back(self, answer: GuestAnswer, place: int) -> list[GuestCut]:
+        """What a guest says goes on towards its old place; if that cannot be asked, what is to be
+        answered in its stead."""
+        peer = answer.path[place - 1]
+        asks = answer.step is GuestStep.READY and bool(answer.origin)
+        cuts = self.answer_for(answer, place) if asks else []
+        if asks and not self._links.is_up(peer):
+            deferred = self._deferred.setdefault(peer, {})
+            if answer.move in deferred or len(deferred) < DEFERRED_MAX:
+                deferred[answer.move] = answer
+        elif not cuts:
+            self._paths.pass_on(peer, answer)
+        return cuts
+
+    def link_up(self, peer: str) -> None:
+        if peer in self._deferred:
+            self._up.append(peer)
+
+    def link_given_up(self, peer: str) -> None:
+        self._deferred.pop(peer, None)
+
+    def flush(self) -> None:
+        """Behind all that waited for links which are back: what was to be asked over them."""
+        while self._up:
+            peer = self._up.pop()
+            for answer in self._deferred.pop(peer, {}).values():
+                if self._links.is_up(peer):
+                    self._paths.pass_on(peer, answer)
 
     def answer_for(self, answer: GuestAnswer, place: int) -> list[GuestCut]:
-        """What is to be said to a subscriber's home instead of passing on what it says, if the next
-        broker towards the one that served it cannot be reached; empty if that can."""
-        path = answer.path
-        peer = path[place - 1]
+        """Empty if the next broker towards the one that served can be reached."""
+        peer = answer.path[place - 1]
         if peer not in self._links or self._links[peer].given_up:
             return self.cuts(answer, (), (), answer.version)
         link = self._links[peer]
@@ -59,21 +101,13 @@ class Salvage:
         options = self._options
         parts = parts_of(backlog, options.frame_events_max, options.frame_bytes_max)
         last = len(parts) - 1
-        return [
-            GuestCut(
-                answer.move,
-                answer.path,
-                seen if number == last else (),
-                tuple(qos for _, qos in part),
-                tuple(batch for batch, _ in part),
-                number,
-                number < last,
-                open,
-                is_known,
-                version,
-            )
-            for number, part in enumerate(parts)
-        ]
+        cuts = []
+        for number, part in enumerate(parts):
+            about = (answer.move, answer.path, seen if number == last else ())
+            qos, batches = tuple(qos for _, qos in part), tuple(batch for batch, _ in part)
+            is_more = number < last
+            cuts.append(GuestCut(*about, qos, batches, number, is_more, open, is_known, version))
+        return cuts
 
 
 def wanted_of(batches: Iterable[Batch], wanted: Iterable[Wanted], subscriber: str) -> Backlog:
@@ -111,10 +145,6 @@ def wanted_by_each(
 
 def _runs(batch: Batch, asked: list[int | None]) -> Iterator[tuple[Batch, int]]:
     """A batch without what nobody asked for, cut where the quality asked for changes."""
-    start = 0
-    for end in range(1, len(asked) + 1):
-        if end == len(asked) or asked[end] != asked[start]:
-            qos = asked[start]
-            if qos is not None:
-                yield batch.select(range(start, end)), min(qos, batch.qos)
-            start = end
+    for qos, indices in groupby(range(len(asked)), asked.__getitem__):
+        if qos is not None:
+            yield batch.select([*indices]), min(qos, batch.qos)

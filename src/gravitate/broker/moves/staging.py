@@ -6,9 +6,6 @@ what the subscriber has had elsewhere, and drops as much (TAKEN); then somebody 
 client itself, or the broker where the client stays connected (`tether.remote`). It is a
 guest no longer once that one says that it has arrived (ARRIVED).
 
-    SUBSCRIBING --settled--> READY --cut--> TAKEN --claimed--> CLAIMED --arrived--> ARRIVED
-         '-- overloaded, lease over, stop: GONE --'                '-- left: GONE
-
 One that comes home (`RECALL`) does not wait for those who cannot be reached. It is ready when its
 subscriptions have settled wherever somebody can be asked; and if the old place itself cannot, the
 broker next to it answers in its stead (`salvage`), but for what comes from behind it: that stays
@@ -52,7 +49,6 @@ from gravitate.broker.messages.guests import (
 from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.guest import HOME, NOTE, TARGET, Guest, Own, Recalled
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.questions import Questions
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.table import Part
 from gravitate.broker.routing.settlement import NOWHERE
@@ -89,7 +85,6 @@ class Guests:
         subscriptions: Subscriptions,
         paths: MovePaths,
         links: LinkTable,
-        salvage: Salvage,
         make_tethered: Callable[[TakeGuest], Outbound],
         ports: GuestPorts,
     ) -> None:
@@ -99,7 +94,7 @@ class Guests:
         self._dispatch = dispatch
         self._subscriptions = subscriptions
         self._paths = paths
-        self.questions = Questions(paths, links, salvage)
+        self.salvage = Salvage(context.options, links, dispatch, paths)
         self._make_tethered = make_tethered
         self._series = count(1)
 
@@ -129,7 +124,7 @@ class Guests:
 
     def _pass_back(self, answer: GuestAnswer, place: int) -> None:
         """Towards the old place of a guest; if that cannot be asked, it is answered for."""
-        for cut in self.questions.pass_back(answer, place):
+        for cut in self.salvage.pass_back(answer, place):
             if place + 1 < len(answer.path):
                 self._paths.pass_on(answer.path[place + 1], cut)
             else:
@@ -137,9 +132,10 @@ class Guests:
 
     def _hear(self, message: StagingPoll | GuestCut) -> None:
         """What the old place says."""
-        event = Own.CUT_CAME if isinstance(message, GuestCut) else Own.POLLED
-        if self._engine.run(message.move) is not None:
-            self._engine.tell(message.move, event, about=message)
+        run = self._engine.run(message.move)
+        if run is not None:
+            event = Own.CUT_CAME if isinstance(message, GuestCut) else Own.POLLED
+            self._engine.take(run, event, about=message)
         elif isinstance(message, StagingPoll) or not message.more:
             self._say(message.move, message.path, GuestStep.GONE, "no guest of that move")
 
@@ -161,12 +157,12 @@ class Guests:
             self._take(self._make(request), TARGET)
 
     def _make(self, request: TakeGuest) -> Guest:
+        context = self._context
         if request.origin:
-            session: Outbound = self._make_tethered(request)
-        else:
-            about = (request.subscriber, request.incarnation, 0, 0, self._context)
-            session = LocalOutbound(*about, self._dispatch, self._subscriptions, Owed.STAGED)
-        return Guest(request, session, self._context.now)
+            return Guest(request, self._make_tethered(request), context.now)
+        about = (request.subscriber, request.incarnation, 0, 0, context)
+        session = LocalOutbound(*about, self._dispatch, self._subscriptions, Owed.STAGED)
+        return Guest(request, session, context.now)
 
     def _take(self, guest: Guest, part: Part) -> None:
         request, session = guest.request, guest.session

@@ -11,8 +11,6 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from gravitate.model import machines
-
 LEASE: Final = float("inf")
 """Patience for as long as whoever asked for the part has said, over all states that have it."""
 
@@ -74,22 +72,6 @@ class Part:
     def upon(self, state: enum.Enum, event: enum.Enum) -> Sequence[Row]:
         """The rows of which the first counts whose guard holds."""
         return self._by_event.get((state, event), ())
-
-    def names(self) -> set[str]:
-        """What its player must be able to do."""
-        again = {wait.again[1] for wait in self.waits.values() if wait.again}
-        return again | {name for row in self.rows for name in (row.do, row.when) if name}
-
-    def machine(self) -> machines.Machine[enum.Enum]:
-        """The same for who reads about it."""
-        rows = [machines.Row(None, "Begun", self.first)]
-        for row in self.rows:
-            when = f" [{row.when}]".replace("_", " ") if row.when else ""
-            rows.append(
-                machines.Row(row.state, row.event.value + when, row.to, row.do.replace("_", " "))
-            )
-        ends = [state for state in self.states if state not in self.waits]
-        return machines.Machine(self.name, self.states, rows, ends)
 
 
 def opening_waits(state: Any) -> dict[Any, Wait]:

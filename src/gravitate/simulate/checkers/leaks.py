@@ -22,7 +22,9 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Context._due": "timers, which are looked at where they are set",
     "Parts.mechanisms": "what is switched on",
     "Broker._handlers": "what takes each kind of input",
-    "Upkeep._on_timer": "what takes each kind of timer",
+    "Incoming._on_timer": "what takes each kind of timer",
+    "Incoming._on_link": "who is told what becomes of links",
+    "Incoming._on_tree_link": "who is told what becomes of links",
     "Incoming._on_any_link": "what takes each kind of message",
     "Incoming._along_tree": "what takes each kind of message",
     "Incoming._unheard": "neighbours that were never there",
@@ -32,7 +34,6 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Part.rows": "a table",
     "Part._by_event": "a table",
     "Posts._mechanisms": "what is switched on",
-    "Pings._mechanisms": "what is switched on",
     "Topology.told": "brokers of the network",
     "Neighbourhood.neighbours": "neighbours",
     "TetherLinks._others": "brokers of the network",
@@ -54,7 +55,14 @@ MAY_STAY: Final[Mapping[str, str]] = {
 }
 """By class and attribute. What is in one of these is walked in turn."""
 
-_NESTED: Final = ("Destinations._plans", "Part._by_event", "Part.waits", "Part.rows")
+_NESTED: Final = (
+    "Destinations._plans",
+    "Incoming._on_link",
+    "Incoming._on_tree_link",
+    "Part._by_event",
+    "Part.waits",
+    "Part.rows",
+)
 """Those of them whose own containers may stay too."""
 _TIMERS_STAY: Final = (Heartbeat, GraceOver)
 """Links are watched for as long as they are."""

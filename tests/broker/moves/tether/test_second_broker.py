@@ -284,8 +284,8 @@ def test_a_subscriber_on_the_move_for_whom_too_much_is_kept_is_closed_and_that_i
         wired.publish(broker, f"p-{broker}", {"x": 1})
     move = ReassignSubscriber("m", "sub", "a", "d", Rationale("closer"), path("d"))
     wired.queue.append(("a", MoveRequested(move)))
-    target = wired.brokers["d"]
-    while not [*target.tethered_subscribers]:
+    target = wired.brokers["d"].tethered_subscribers
+    while not [*target]:
         if wired.queue:
             wired.step()
         else:

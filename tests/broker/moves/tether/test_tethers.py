@@ -690,7 +690,7 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
     moved.wired.brokers["a"].links.send("d", subscribe)
     moved.publish()
     assert "s" not in moved.wired.brokers["d"].router.entries()
-    assert moved.wired.brokers["d"]._parts.posts.neighbours() == ["c"]
+    assert moved.wired.brokers["d"].links.neighbours() == ["c"]
 
 
 def test_what_was_not_handed_over_is_not_taken_from_a_tether(moved: Scene) -> None:

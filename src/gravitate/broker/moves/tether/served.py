@@ -23,7 +23,6 @@ from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestStep, TakeGuest
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
-from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
@@ -60,8 +59,7 @@ class TetheredSubscribers:
         self._subscriptions = subscriptions
         self._paths = paths
         self._remote = remote
-        self._salvage = Salvage(context.options, remote.links, dispatch)
-        standing_on = (context, engine, dispatch, subscriptions, paths, remote.links, self._salvage)
+        standing_on = (context, engine, dispatch, subscriptions, paths, remote.links)
         self.guests = Guests(*standing_on, self._make_guest, guest_ports)
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
@@ -235,7 +233,7 @@ class TetheredSubscribers:
             seen, backlog = self._last_words(subscriber) if subscriber is not None else ((), ())
             version = subscriber.version if subscriber is not None else 0
             is_known = subscriber is not None
-            for cut in self._salvage.cuts(answer, seen, backlog, version, is_known=is_known):
+            for cut in self.guests.salvage.cuts(answer, seen, backlog, version, is_known=is_known):
                 self._paths.pass_on(answer.path[1], cut)
         elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
             self.close(subscriber)

@@ -336,7 +336,7 @@ class SubscriberTethers:
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
-        self._tethered.guests.questions.flush()
+        self._tethered.guests.salvage.flush()
         if not self._unsaid:
             return
         here = self._context.broker_id
