@@ -87,14 +87,12 @@ class Parts:
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda life: self.router.is_advertised(life))
         self.context = context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
-        about = (context.options, context.emit, context.set_timer)
         on = (told.message, told.received, told.taken)
-        self.links = LinkTable(broker_id, links.items(), *about, *on)
+        self.links = LinkTable(context, links.items(), *on)
         ports = PeeringPorts(told.changed, lambda: self.dispatch.flush(), told.keep)
-        self.peering = Peering(broker_id, incarnation, self.links, *about, ports)
+        self.peering = Peering(context, incarnation, self.links, ports)
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
-            broker_id,
             links,
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),

@@ -107,7 +107,7 @@ class Broker:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
         self._context.now = now
         self._context.effects = []
-        self.peering.start(now)
+        self.peering.start()
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
@@ -130,12 +130,10 @@ class Broker:
 
     def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of input."""
-        clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
+        clients, peering, parts = self.clients, self.peering, self._parts
         of = clients.taking
         return {
-            inputs.FrameReceived: lambda i: peering.received(
-                i.peer, i.connection, i.frame, context.now
-            ),
+            inputs.FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
             inputs.ClientPublished: clients.published,
             inputs.ClientAcknowledged: of(clients.acknowledged),
             inputs.TimerFired: self._incoming.on_timer,
@@ -151,10 +149,10 @@ class Broker:
             ),
             inputs.ClientArrived: of(clients.arrived),
             inputs.BrokersPinged: parts.posts.pinged,
-            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
-            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
-            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
-            inputs.DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
+            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
+            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
+            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),
+            inputs.DialFailed: lambda i: peering.dial_failed(i.peer),
             inputs.Persisted: lambda i: clients.persisted(i.token),
             inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
             inputs.StopRequested: lambda i: self._request_stop(),
@@ -189,7 +187,7 @@ class Broker:
         parts.handovers.review()
         self.congestion.review()
         if self.links.touched:
-            self.links.flush(self._context.now)
+            self.links.flush()
         if self.links.draining and self.links.emptied():
             self._stop()
         return self._context.effects

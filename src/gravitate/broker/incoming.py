@@ -49,10 +49,7 @@ class Incoming:
             guests.Reminder: parts.deposits.reminded,
         }
         self._on_timer: dict[type, Callable[[Any], None]] = {
-            **dict.fromkeys(
-                get_args(timers.LinkTimer),
-                lambda timer: parts.peering.on_timer(timer, parts.context.now),
-            ),
+            **dict.fromkeys(get_args(timers.LinkTimer), parts.peering.on_timer),
             timers.LinkIdle: lambda timer: parts.tether_links.idle(timer.peer),
             timers.LinkDown: lambda timer: self._tethers_down(timer.peer),
             timers.HoldOver: lambda timer: parts.clients.hold_expired(timer.client),
