@@ -73,7 +73,7 @@ def _show(told: Report) -> None:
     rows = []
     for metric in REPORTED:
         row = [metric.label]
-        row += [with_unit(getattr(run.headline, metric.name), metric.unit) for run in runs]
+        row += [with_unit(run.headline[metric.name], metric.unit) for run in runs]
         for change in told.differences:
             if change.metric == metric.name:
                 share = change.change_share
