@@ -7,7 +7,6 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import Matched, Observer
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
 from gravitate.config.script import (
     Publication,
@@ -155,17 +154,9 @@ class Spread(Observer):
         self.hops: Counter[int] = Counter()
         self.pure_forwarders: Counter[str] = Counter()
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
-        if came_from is not None:
-            self.pure_forwarders[broker] += sum(not sessions for sessions in local)
+    def on_hop(self, hop: Matched, now: float) -> None:
+        if hop.came_from is not None:
+            self.pure_forwarders[hop.broker] += sum(not sessions for sessions in hop.local)
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         self.hops[batch.hops_at(broker)] += len(batch.counters)

@@ -50,7 +50,7 @@ def evaluate(
     duration: Annotated[
         float | None,
         typer.Option(
-            help="Seconds that rates are taken over. Default: the workload's, or the run's.",
+            help="Seconds that rates are taken over. Default: the workload's, or the run's."
         ),
     ] = None,
     out: Annotated[
@@ -198,10 +198,7 @@ def match(
     from gravitate.pipeline.evaluate import truth
 
     load_manifest(workload)
-    with (
-        spark.started(where, hidden=json) as session,
-        output.activity("matching", hidden=json),
-    ):
+    with spark.started(where, hidden=json) as session, output.activity("matching", hidden=json):
         counts, verdict = truth.match(session, workload, run, out)
     if json:
         answer = msgspec.structs.asdict(counts)

@@ -56,10 +56,7 @@ def report(
         told = make_report(session, run, compare, tell)
     if page is not None:
         write_page(told, page)
-    if json:
-        output.show_json(told)
-    else:
-        _show(told)
+    output.answer(told, json, _show)
     _say_what_is_missing(run, compare)
     if page is not None:
         output.say(f"report: {page}")
