@@ -9,13 +9,7 @@ from typing import TypeVar
 
 from gravitate.broker.core import Broker
 from gravitate.broker.interface import inputs as i
-from gravitate.broker.interface.effects import (
-    Accept,
-    Deliver,
-    Effect,
-    Tell,
-    Warn,
-)
+from gravitate.broker.interface.effects import Accept, Deliver, Effect, Tell, Warn
 from gravitate.broker.interface.interpreter import ClientEnd, Interpreter, Surroundings
 from gravitate.broker.interface.timers import Timer
 from gravitate.broker.mechanisms.mechanism import Mechanism

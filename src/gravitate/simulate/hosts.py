@@ -17,6 +17,7 @@ the instant service model a batch is one input. A *step* is one batch handled by
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -91,7 +92,7 @@ class Attachment:
         self._latency_s = latency_s
         self._live = True
         self.held = False
-        self._queue: list[i.Input] = []
+        self._queue: deque[i.Input] = deque()
         self.deliver = self._later(client.deliver)
         self.accept = self._later(client.accept)
         self._tell = self._later(client.tell)
@@ -103,19 +104,14 @@ class Attachment:
 
     def tell(self, word: e.Word) -> None:
         if type(word) is e.HoldReading:
-            self._hold(word.hold)
+            self.held = word.hold
+            while self._queue and not word.hold:
+                self._host.scheduler.after(0.0, self._submitted, self._queue.popleft())
             return
         if type(word) is e.CloseSession:
             del self._host.attachments[self.connection]
             self._live = False
         self._tell(word)
-
-    def _hold(self, hold: bool) -> None:
-        self.held = hold
-        if not hold:
-            queue, self._queue = self._queue, []
-            for item in queue:
-                self._host.scheduler.after(0.0, self._submitted, item)
 
     def flush(self) -> None:
         """Nothing is buffered."""

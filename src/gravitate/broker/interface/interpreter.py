@@ -38,9 +38,10 @@ class ClientEnd(Protocol):
 
 
 C = TypeVar("C", bound=ClientEnd)
+Served = TypeVar("Served", bound=ClientEnd, contravariant=True)
 
 
-class Surroundings(Protocol[C]):
+class Surroundings(Protocol[Served]):
     """What a broker is in. Inherited where what raises is a bug."""
 
     def send(self, connection: int, frame: Frame) -> None:
@@ -62,7 +63,7 @@ class Surroundings(Protocol[C]):
 
     def stopped(self) -> None: ...
 
-    def client_failed(self, client: C, error: Exception) -> None:
+    def client_failed(self, client: Served, error: Exception) -> None:
         raise error
 
     def link_failed(self, connection: int, error: Exception) -> None:
@@ -126,7 +127,12 @@ class Interpreter(Generic[C]):
                     case e.Stopped():
                         around.stopped()
             except Exception as error:
-                self._charge(effect, client, error)
+                if client is not None:
+                    around.client_failed(client, error)
+                elif isinstance(effect, e.Send):
+                    around.link_failed(effect.connection, error)
+                else:
+                    raise
         if sent:
             around.flush_links()
         for client in touched:
@@ -134,11 +140,3 @@ class Interpreter(Generic[C]):
                 client.flush()
             except Exception as error:
                 around.client_failed(client, error)
-
-    def _charge(self, effect: e.Effect, client: C | None, error: Exception) -> None:
-        if client is not None:
-            self._around.client_failed(client, error)
-        elif isinstance(effect, e.Send):
-            self._around.link_failed(effect.connection, error)
-        else:
-            raise error
