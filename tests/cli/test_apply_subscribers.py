@@ -82,7 +82,7 @@ def test_thirty_subscribers_are_reassigned_and_taken_back_under_traffic(tmp_path
             assert [len(names) for names in (await served(running)).values()] == [5] * 6
             assert sum(ear.client.reconnects for ear in ears) == 0
             brokers = [node.broker for node in running.nodes.values()]
-            await eventually(lambda: not any(len(broker.subscribers.guests) for broker in brokers))
+            await eventually(lambda: not any(len(broker.guests) for broker in brokers))
 
     on_loop(body)
 

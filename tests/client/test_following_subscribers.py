@@ -86,7 +86,7 @@ def test_ten_moves_of_a_subscriber_under_600_events_a_second(qos: int) -> None:
                 await ear.has_all(await speakers.stop())
             left = [b for b, node in running.nodes.items() if node.broker.clients.sessions]
             assert set(left) <= {"b1", "b4"}
-            assert all(not len(node.broker.subscribers.guests) for node in running.nodes.values())
+            assert all(not len(node.broker.guests) for node in running.nodes.values())
 
     on_loop(body)
 
@@ -119,14 +119,14 @@ def test_a_subscriber_whose_connection_breaks_on_the_way_goes_back() -> None:
             async with voices(running, "b3") as speakers:
                 await speakers.reach(10)
                 node = running.nodes["b3"]
-                claim = node.broker.subscribers.guests.claim
+                claim = node.broker.guests.claim
 
                 def claimed(subscriber: str, incarnation: int) -> object:
-                    node.broker.subscribers.guests.claim = claim  # type: ignore[method-assign]
+                    node.broker.guests.claim = claim  # type: ignore[method-assign]
                     break_connection(running, "b3", subscriber)
                     return claim(subscriber, incarnation)
 
-                node.broker.subscribers.guests.claim = claimed  # type: ignore[method-assign,assignment]
+                node.broker.guests.claim = claimed  # type: ignore[method-assign,assignment]
                 record = await reassigned(running, "s", "b1", "b3")
                 assert (record.outcome, record.reason) == ("rolled back", "'s' came back")
                 await speakers.reach(10)
@@ -156,7 +156,7 @@ def test_a_subscriber_that_does_not_follow_stays_and_misses_nothing(
                 assert record.outcome == "done"
                 await speakers.reach(10)
                 assert at(running, "b1", one)
-                assert [it.id for it in running.nodes["b3"].broker.subscribers.tethered] == ["s"]
+                assert [it.id for it in running.nodes["b3"].broker.tethered_subscribers] == ["s"]
                 await ear.has_all(await speakers.stop())
 
     on_loop(body)

@@ -32,7 +32,6 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
-from gravitate.broker.moves.subscribers import SubscriberMoves
 from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
 from gravitate.broker.moves.tether.deposits import Deposits, Reminders
@@ -133,7 +132,7 @@ class Parts:
                 send=lambda peer, message: self.dispatch.send_control(peer, message),
                 destination_of=self.destinations.anchor,
                 departed=lambda life, key: self.publishers.departed(life, key),
-                moved=lambda *moved: self.subscribers.guests.publisher_moved(*moved),
+                moved=lambda *moved: self.guests.publisher_moved(*moved),
                 ended=lambda life: self.lives.ended(life, context.now),
                 advertised=lambda life, key: self.publisher_tethers.heard(life, key),
                 withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
@@ -183,8 +182,8 @@ class Parts:
             self.chores,
             SubscriptionPorts(
                 on_changed=lambda session: self.reassignments.on_changed(session),
-                on_settled=lambda session: self.subscribers.guests.on_settled(session),
-                on_partly_settled=lambda session, name: self.subscribers.guests.on_partly_settled(
+                on_settled=lambda session: self.guests.on_settled(session),
+                on_partly_settled=lambda session, name: self.guests.on_partly_settled(
                     session, name
                 ),
             ),
@@ -198,7 +197,7 @@ class Parts:
             self.links,
             RemotePorts(
                 attach=self._attach,
-                on_detached=lambda *key: self.subscribers.guests.left_origin(*key),
+                on_detached=lambda *key: self.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
                 on_lost=lambda origin: self.tethered.forget(origin),
             ),
@@ -234,6 +233,7 @@ class Parts:
         )
         self.engine = Engine(context, self.paths, self.seek.find)
         self.tethered_subscribers = tethered_subscribers = self._tethered_subscribers()
+        self.guests = tethered_subscribers.guests
         self.subscriber_tethers = SubscriberTethers(
             context,
             self.dispatch,
@@ -272,13 +272,6 @@ class Parts:
             self.subscriber_tethers,
             tethered_subscribers,
             self.paths,
-        )
-        self.subscribers = SubscriberMoves(
-            self.dispatch,
-            self.clients,
-            self.subscriber_tethers,
-            tethered_subscribers,
-            self.reassignments,
         )
         self.deposits = Deposits(
             context.options.deposits_bytes_max,
@@ -350,9 +343,16 @@ class Parts:
     def _closed(self, end: Inbound | Outbound) -> None:
         self.engine.tell_subject(end, On.CLOSED, f"{end.id!r} has disconnected")
 
+    def close_overloaded(self, end: Outbound) -> None:
+        """End a subscriber that fell too far behind, connected or not."""
+        self.dispatch.events_overflowed += end.owed_events()
+        if not self.clients.close_overloaded(end):
+            self.reassignments.on_overloaded(end)
+            self.tethered_subscribers.overloaded(end)
+
     def _session_ended(self, end: Outbound) -> None:
         self._closed(end)
-        self.subscribers.guests.left(end)
+        self.guests.left(end)
 
     def _attach(self, origin: str, message: TetherAttach) -> None:
         if isinstance(message.role, Publishing):

@@ -118,7 +118,9 @@ class Broker:
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers, self.engine = parts.clients, parts.publishers, parts.engine
         self.tethers, self.tethered = parts.publisher_tethers, parts.tethered
-        self.tether_links, self.subscribers = parts.tether_links, parts.subscribers
+        self.tether_links, self.guests = parts.tether_links, parts.guests
+        self.subscriber_tethers = parts.subscriber_tethers
+        self.tethered_subscribers = parts.tethered_subscribers
         self._handlers = self._all_handlers()
         self._stopping = False
         self.stopped = False
@@ -205,9 +207,9 @@ class Broker:
         while dispatch.overloaded:
             session = dispatch.overloaded.popitem()[0]
             assert isinstance(session, Outbound)
-            self.subscribers.close_overloaded(session)
+            parts.close_overloaded(session)
         parts.reminders.look_back()
-        self.subscribers.tethers.flush()
+        self.subscriber_tethers.flush()
         if parts.chores.waiting:
             parts.chores.go_on()
         if dispatch.outgoing:
@@ -236,7 +238,7 @@ class Broker:
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
         self.tethered.take_no_more()
-        self.subscribers.tethered.stop()
+        self.tethered_subscribers.stop()
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
             self._context.set_timer(StopLate(), at)
@@ -247,7 +249,7 @@ class Broker:
             and not self.links.draining
             and self._parts.engine.may_stop()
             and not len(self.tethers)
-            and not any(self.subscribers.tethered.visitors())
+            and not any(self.tethered_subscribers.visitors())
         )
 
     def _is_late(self) -> None:

@@ -40,9 +40,8 @@ class Incoming:
         self._parts = parts
         self._unheard = set(parts.links.neighbours())
         """Neighbours that have not said what they know since the start."""
-        subscribers = parts.subscribers
         self._on_any_link: dict[type, Handler] = {
-            Deliveries: subscribers.handle,
+            Deliveries: _matched(parts.subscriber_tethers.deliver),
             **_all((HandedOver, *get_args(FromOrigin)), parts.remote.handle),
             **_all(get_args(ToOrigin), parts.tethers.handle),
         }
@@ -53,7 +52,8 @@ class Incoming:
             Drained: parts.congestion.on_drained,
             MechanismMessage: parts.posts.handle,
             **_all((PrepareMove, MoveAnswer, EndMove), parts.paths.handle),
-            **_all((*get_args(GuestMessage), GuestCut), subscribers.handle_along_path),
+            **_all(get_args(GuestMessage), parts.guests.handle),
+            GuestCut: _matched(parts.guests.handle),
             Entrusted: parts.deposits.heard,
             Reminder: lambda peer, message: parts.reminders.remind(message),
         }
@@ -88,6 +88,17 @@ class Incoming:
         """Nobody will remind this broker of anything any more."""
         self._parts.reminders.look_back()
         self._parts.dispatch.recent = None
+
+
+def _matched(handler: Handler) -> Handler:
+    """For messages with events that some broker must have matched."""
+
+    def check(peer: str, message: Deliveries | GuestCut) -> None:
+        if not all(batch.covered for batch in message.batches):
+            raise PeerError("unmatched", "events for a subscriber that no broker has matched")
+        handler(peer, message)
+
+    return check
 
 
 def _all(types: Iterable[type], handler: Handler) -> dict[type, Handler]:

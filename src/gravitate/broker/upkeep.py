@@ -64,7 +64,7 @@ class Upkeep:
         if change in (LinkChange.RESET, LinkChange.RESUMED):
             parts.tether_links.up(peer)
             parts.tethers.link_up(peer)
-            parts.subscribers.guests.questions.link_up(peer)
+            parts.guests.questions.link_up(peer)
         if change is not LinkChange.DOWN:
             parts.tether_links.review(peer)
         for observer in parts.context.observers:
@@ -99,7 +99,7 @@ class Upkeep:
     def on_received(self, peer: str, message: Message) -> None:
         """The other end of a link has a message of this one's."""
         if isinstance(message, Deliveries):
-            self._parts.subscribers.taken(peer, message)
+            self._parts.tethered_subscribers.taken(peer, message)
 
     def on_taken(self, peer: str, message: Message) -> None:
         """The other end of a link has passed on what was in a message of this one's."""
@@ -115,7 +115,6 @@ class Upkeep:
     def _timers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of timer."""
         parts = self._parts
-        subscribers = parts.subscribers
         of_link = dict.fromkeys(
             LinkTimer.__args__, lambda timer: parts.peering.on_timer(timer, parts.context.now)
         )
@@ -128,8 +127,8 @@ class Upkeep:
             MoveLate: lambda timer: parts.engine.on_timer(timer.move),
             LocksOver: lambda timer: parts.paths.watch_leases(),
             TetherLate: lambda timer: parts.tethers.late(timer.number),
-            VisitOver: lambda timer: subscribers.tethered.expired(timer.number),
-            RecallAgain: lambda timer: subscribers.tethers.ask_again(timer.number),
+            VisitOver: lambda timer: parts.tethered_subscribers.expired(timer.number),
+            RecallAgain: lambda timer: parts.subscriber_tethers.ask_again(timer.number),
             MechanismTimer: parts.posts.on_timer,
             ChoresLeft: lambda timer: None,  # every step goes on with them
             RecentOver: lambda timer: self._forget_recent(),
@@ -142,13 +141,13 @@ class Upkeep:
         if not self._parts.tether_links.given_up(peer):
             return
         if self._parts.links.is_neighbour(peer):
-            self._parts.subscribers.tethered.down(peer)
+            self._parts.tethered_subscribers.down(peer)
             self._parts.tethers.link_lost(peer)
             self._parts.tether_links.review(peer)
         else:
             self._tethers_lost(peer)
 
     def _tethers_lost(self, peer: str) -> None:
-        self._parts.subscribers.guests.questions.link_given_up(peer)
+        self._parts.guests.questions.link_given_up(peer)
         self._parts.remote.lost(peer)
         self._parts.tethers.link_lost(peer)

@@ -144,7 +144,7 @@ class Scene:
         for broker in self.wired.brokers.values():
             if broker.stopped:
                 continue
-            assert len(broker.subscribers.guests) == 0
+            assert len(broker.guests) == 0
             assert broker._parts.paths.lock.holders(self.wired.now) == []
 
 
@@ -279,7 +279,7 @@ def test_a_word_of_its_arrival_that_was_lost_is_asked_for_again(scene: Scene) ->
 def test_a_timer_that_is_a_little_early_counts_as_on_time(scene: Scene, state: State) -> None:
     wired = scene.wired
     moves = wired.brokers["a"].engine
-    guests = wired.brokers["d"].subscribers.guests
+    guests = wired.brokers["d"].guests
     if state is State.ASKED:
         scene.request_until(lambda: any(moves.under_way()))
     else:
@@ -294,7 +294,7 @@ def test_a_timer_that_is_a_little_early_counts_as_on_time(scene: Scene, state: S
 
 
 def test_a_cut_for_a_guest_that_is_not_ready_does_not_count(scene: Scene) -> None:
-    guests = scene.wired.brokers["d"].subscribers.guests
+    guests = scene.wired.brokers["d"].guests
     scene.request_until(lambda: len(guests) == 1)
     scene.publish_soon()
     guests.handle("c", GuestCut("m1", tuple("abcd"), ()))
@@ -353,7 +353,7 @@ def test_a_path_that_is_cut_refuses_the_move_in_time(scene: Scene) -> None:
 def test_a_target_that_does_not_get_ready_is_not_waited_for(
     scene: Scene, link: tuple[str, str]
 ) -> None:
-    scene.request_until(lambda: len(scene.wired.brokers["d"].subscribers.guests) == 1)
+    scene.request_until(lambda: len(scene.wired.brokers["d"].guests) == 1)
     scene.wired.lose(*link)
     scene.wired.run()
     scene.publish()
@@ -366,7 +366,7 @@ def test_a_target_that_does_not_get_ready_is_not_waited_for(
 
 
 def test_a_link_of_the_source_that_starts_anew_rolls_the_move_back(scene: Scene) -> None:
-    scene.request_until(lambda: len(scene.wired.brokers["d"].subscribers.guests) == 1)
+    scene.request_until(lambda: len(scene.wired.brokers["d"].guests) == 1)
     scene.wired.lose("a", "b")
     scene.wired.run()
     scene.wired.boot("b", 2)
@@ -385,7 +385,7 @@ def test_a_target_that_has_heard_nothing_more_forgets_its_guest(scene: Scene) ->
     scene.wired.lose("b", "c")
     scene.arrive("a", Continues.BACK)
     scene.wired.pass_time(LEASE_S + 1)
-    assert len(scene.wired.brokers["d"].subscribers.guests) == 0
+    assert len(scene.wired.brokers["d"].guests) == 0
     scene.wired.heal("b", "c")
     scene.publish()
     scene.served("a")
@@ -471,7 +471,7 @@ def test_a_client_that_disconnects_before_it_leaves_is_gone(scene: Scene) -> Non
 
 
 def test_a_target_that_stops_is_not_gone_to(scene: Scene) -> None:
-    scene.request_until(lambda: len(scene.wired.brokers["d"].subscribers.guests) == 1)
+    scene.request_until(lambda: len(scene.wired.brokers["d"].guests) == 1)
     scene.wired.tell("d", StopRequested())
     scene.wired.pass_time(PATIENCE_S[State.PREPARING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]

@@ -15,9 +15,9 @@ _PARTS = Broker("a", 1, {})._parts
 PLAYERS: dict[Part, object] = {
     relocation.SOURCE: _PARTS.relocations,
     reassignment.SOURCE: _PARTS.reassignments,
-    guest.TARGET: _PARTS.subscribers.guests,
-    guest.HOME: _PARTS.subscribers.guests,
-    guest.NOTE: _PARTS.subscribers.guests,
+    guest.TARGET: _PARTS.guests,
+    guest.HOME: _PARTS.guests,
+    guest.NOTE: _PARTS.guests,
 }
 """Who plays each part; that every state can be reached and can end is tested with all machines."""
 parts = pytest.mark.parametrize("part", PLAYERS, ids=lambda part: part.name)

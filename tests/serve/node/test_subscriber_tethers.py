@@ -99,9 +99,9 @@ def test_a_stock_subscriber_under_load_is_moved_ten_times_and_misses_nothing(
             await with_stock(running, move, qos=qos, version=version)
             brokers = {id: node.broker for id, node in running.nodes.items()}
             await eventually(
-                lambda: not any(len([*b.subscribers.tethered]) for b in brokers.values())
+                lambda: not any(len([*b.tethered_subscribers]) for b in brokers.values())
             )
-            assert not any(len([*b.subscribers.tethers]) for b in brokers.values())
+            assert not any(len([*b.subscriber_tethers]) for b in brokers.values())
 
     on_loop(body)
 
@@ -113,7 +113,7 @@ def test_a_place_that_stops_in_order_gives_its_subscribers_back() -> None:
             async def stop(stock: StockSubscriber, speakers: Voices) -> None:
                 assert (await reassigned(running, "stock", "b1", "b3")).outcome == "done"
                 await speakers.reach(10)
-                (tether,) = running.nodes["b1"].broker.subscribers.tethers
+                (tether,) = running.nodes["b1"].broker.subscriber_tethers
                 assert (tether.place, tether.state) == ("b3", State.ATTACHED)
                 await running.nodes.pop("b3").stop()
                 assert (tether.place, tether.state) == ("b1", State.ATTACHED)

@@ -216,7 +216,7 @@ class Node:
         for session in [*self.broker.clients.sessions.values()]:
             if session.outbound.place is None:
                 yield session.id
-        yield from [one.id for one in self.broker.subscribers.tethered]
+        yield from [one.id for one in self.broker.tethered_subscribers]
 
     def reconnects(self, move: ClientMove) -> bool:
         """Whether the client of a move would connect elsewhere itself."""

@@ -28,7 +28,7 @@ def exceeded(world: World, options: BrokerOptions) -> Iterator[str]:
         if not isinstance(broker, Broker):
             continue
         connected = [session.outbound for session in broker.clients.sessions.values()]
-        for outbound in (*connected, *broker.subscribers.tethered):
+        for outbound in (*connected, *broker.tethered_subscribers):
             for sentence in _of_subscriber(outbound, options):
                 yield f"{host.id}: {outbound.id}: {sentence}"
         for link in broker.links:

@@ -37,7 +37,7 @@ def departing(world: World) -> Iterator[str]:
         for run in broker.engine.under_way():
             if run.subject is not None:
                 yield f"{here}: {run.part.name} of {run.subject.id} is still {run.state.value}"
-        for subscriber in broker.subscribers.tethered:
+        for subscriber in broker.tethered_subscribers:
             if subscriber.holding:
                 yield f"{here} holds what is for {subscriber.id} of {subscriber.origin}"
 
@@ -94,7 +94,7 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
 
 
 def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterator[str]:
-    for tether in broker.subscribers.tethers:
+    for tether in broker.subscriber_tethers:
         if tether.state is not State.ATTACHED:
             state = tether.state.value
             yield f"{here}: {tether.session.id} is not served by {tether.place}: {state}"
@@ -103,17 +103,17 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         place = brokers.get(tether.place)
         if place is not None and not any(
             (*one.key, one.attachment) == (here, tether.number, tether.attachment)
-            for one in place.subscribers.tethered
+            for one in place.tethered_subscribers
         ):
             yield f"{here}: {tether.session.id} is not known to {tether.place}, which serves it"
-    for subscriber in broker.subscribers.tethered:
+    for subscriber in broker.tethered_subscribers:
         if len(subscriber.sent):
             yield f"{here} has {len(subscriber.sent)} batches for {subscriber.id}"
         origin = brokers.get(subscriber.origin)
         if origin is not None and not any(
             (tether.number, tether.attachment, tether.place)
             == (subscriber.number, subscriber.attachment, here)
-            for tether in origin.subscribers.tethers
+            for tether in origin.subscriber_tethers
         ):
             yield f"{here} serves {subscriber.id}, which {subscriber.origin} has elsewhere"
     for session in broker.clients.sessions.values():

@@ -51,7 +51,7 @@ class Scene:
         move = ReassignSubscriber("m", "sub", "a", place, why, path(place))
         wired.tell("a", MoveRequested(move))
         wired.pass_time(1.0)
-        (tether,) = wired.brokers["a"].subscribers.tethers
+        (tether,) = wired.brokers["a"].subscriber_tethers
         self.tether = tether
         assert (tether.place, tether.state) == (place, State.ATTACHED)
         self.publish("ace")
@@ -135,7 +135,7 @@ def test_what_was_on_its_way_to_a_place_that_is_cut_off_is_not_lost(place: str) 
     scene.publish("ace")
     scene.check("ace")
     assert (scene.tether.place, scene.tether.state) == ("a", State.ATTACHED)
-    assert not list(wired.brokers[place].subscribers.tethered)
+    assert not list(wired.brokers[place].tethered_subscribers)
 
 
 def test_what_the_place_has_handed_over_in_vain_is_with_its_neighbour_too() -> None:
@@ -283,8 +283,8 @@ def test_a_subscriber_on_the_move_for_whom_too_much_is_kept_is_closed_and_that_i
         wired.publish(broker, f"p-{broker}", {"x": 1})
     move = ReassignSubscriber("m", "sub", "a", "d", Rationale("closer"), path("d"))
     wired.queue.append(("a", MoveRequested(move)))
-    target = wired.brokers["d"].subscribers
-    while not [*target.tethered]:
+    target = wired.brokers["d"]
+    while not [*target.tethered_subscribers]:
         if wired.queue:
             wired.step()
         else:

@@ -98,7 +98,7 @@ class Scene:
         assert self.place() == (path[-1], State.ATTACHED)
 
     def tether(self) -> SubscriberTether:
-        (tether,) = self.wired.brokers["a"].subscribers.tethers
+        (tether,) = self.wired.brokers["a"].subscriber_tethers
         return tether
 
     def place(self) -> tuple[str, State]:
@@ -169,7 +169,7 @@ def test_a_tether_goes_with_its_client(scene: Scene) -> None:
     assert set(scene.links()) == {("a", "d"), ("d", "a")}
     scene.wired.tell("a", ClientDisconnected(at("sub")))
     assert scene.local() == []
-    assert list(scene.wired.brokers["d"].subscribers.tethered) == []
+    assert list(scene.wired.brokers["d"].tethered_subscribers) == []
     scene.wired.pass_time(LINGER_S + 1)
     assert scene.links() == []
 
@@ -374,7 +374,7 @@ def test_an_origin_that_vanishes_is_not_waited_for_for_ever(scene: Scene) -> Non
     del scene.wired.brokers["a"]
     scene.wired.pass_time(DOWN_S_MAX + LOST_S_MAX + 1)
     assert scene.local() == []
-    assert list(scene.wired.brokers["d"].subscribers.tethered) == []
+    assert list(scene.wired.brokers["d"].tethered_subscribers) == []
 
 
 def test_a_target_that_can_not_be_reached_leaves_the_subscriber_where_it_is(scene: Scene) -> None:
@@ -393,7 +393,7 @@ def test_a_link_that_breaks_while_it_is_attached_sends_it_back(scene: Scene) -> 
     wired = scene.wired
     move = ReassignSubscriber("m9", "sub", "a", "d", Rationale("closer"), tuple("abcd"))
     wired.queue.append(("a", MoveRequested(move)))
-    while not [*wired.brokers["a"].subscribers.tethers] or scene.tether().state is not (
+    while not [*wired.brokers["a"].subscriber_tethers] or scene.tether().state is not (
         State.ATTACHING
     ):
         if not wired.queue:
