@@ -11,7 +11,7 @@ import numpy as np
 
 from gravitate.matching import layout as lay
 from gravitate.matching.jit import kernel, ruled_in, trailing_zeros
-from gravitate.matching.layout import Array, wide
+from gravitate.matching.layout import CLASS_BASE, Array, wide
 
 
 @kernel
@@ -46,7 +46,7 @@ def visit_grid(head: Array, lane: int, bucket: int, visits: Array, count: int) -
     while classes != 0:
         if classes & 1:
             shift = max(0, width_class - 2)
-            base = grid + lay.CLASS_BASE[width_class]
+            base = grid + CLASS_BASE[width_class]
             first = max(0, bucket + 1 - (1 << width_class)) >> shift
             for cell in range(base + first, base + (bucket >> shift) + 1):
                 if cell_head[cell] != -1:

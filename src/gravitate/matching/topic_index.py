@@ -78,24 +78,25 @@ class TopicIndex:
 
     def cells(self, topic: str) -> list[int]:
         """The cells of the patterns that the topic matches; one may come twice."""
-        levels = topic.split("/")
-        fitting: list[Level[int]] = []
+        found: list[int | None] = []
         front = [self._root]
         # A pattern that starts with a wildcard does not see topics that start with `$`.
         sees_all = not topic.startswith("$")
-        for name in levels:
+        for name in topic.split("/"):
             following = []
             for level in front:
                 below = level.below
-                if name != "+" and (same := below.get(name)) is not None:
-                    following.append(same)
+                if name in below and name != "+":
+                    following.append(below[name])
                 if sees_all:
-                    if (rest := below.get("#")) is not None:
-                        fitting.append(rest)
-                    if (any_name := below.get("+")) is not None:
-                        following.append(any_name)
+                    if "#" in below:
+                        found.append(below["#"].place)
+                    if "+" in below:
+                        following.append(below["+"])
             front = following
             sees_all = True
-        fitting += front
-        fitting += [level.below["#"] for level in front if "#" in level.below]
-        return [level.place for level in fitting if level.place is not None]
+        for level in front:
+            found.append(level.place)
+            if "#" in level.below:
+                found.append(level.below["#"].place)
+        return [cell for cell in found if cell is not None]
