@@ -1,4 +1,4 @@
-"""Small files, written whole or not at all.
+"""Small files, written whole or not at all, and read.
 
 A file that is being written has a hidden name with the number of its process, so that several may
 write the same one at once; people are only ever told its own name. Files of many rows are written
@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gravitate.errors import FileError
+
+T = TypeVar("T")
 
 
 def write_whole(
@@ -53,6 +55,16 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def read_json(path: Path, kind: type[T], what: str) -> T:
+    """A struct that was written as JSON; one that cannot be read is not `what`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as problem:
+        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise FileError(f"is not {what}: {problem}", str(path)) from None
 
 
 def write_json(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gravitate.broker.context import Context
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Lives
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
@@ -204,7 +205,7 @@ def test_a_cut_is_whole_once_each_of_its_parts_has_come_in_its_turn(
     backlog = _backlog([1] * count)
     request = TakeGuest("m", ("a", "b"), "sub", 1, (), 1.0)
     lives = Lives(DEFAULTS, lambda *_: True)
-    session = Outbound("sub", 1, DEFAULTS, lives, Owed.STAGED)
+    session = Outbound("sub", 1, Context("b", DEFAULTS, (), lives), Owed.STAGED)
     guest = Guest(request, session, since=0.0)
     for lost in [*losses, set[int]()]:
         for number, part in enumerate(parts_of(backlog, 1, 1)):

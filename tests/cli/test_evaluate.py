@@ -67,7 +67,7 @@ def test_an_evaluation_is_shown_as_tables_and_as_json(
     assert "delay ms p95" in shown.stdout
     assert "busiest brokers" in shown.stdout
     answer = json.loads(run(*arguments, "--json", "--service-ms", "2", "--duration", "9").stdout)
-    assert answer == json.loads(msgspec.json.encode(modelled(script)))
+    assert answer == json.loads(msgspec.json.encode(modelled(script).told()))
     assert asked[1] == (script.network, folder, 2.0, 9.0)
     (tmp_path / "moves.json").write_text(MOVES)
     run(*arguments, "--moves", str(tmp_path / "moves.json"))

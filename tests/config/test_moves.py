@@ -26,11 +26,11 @@ def test_moves_are_read_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is no JSON list of moves"),
+        ("", "is not a JSON list of moves"),
         ("{}", "Expected `array`"),
         ('[{"type": "teleport"}]', "teleport"),
         ('[{"type": "open-link", "id": "m"}]', r"missing required field `between`.*\[0\]"),
-        ("\udcff", "is no JSON list of moves"),
+        ("\udcff", "is not a JSON list of moves"),
     ],
 )
 def test_what_is_no_list_of_moves_is_refused(tmp_path: Path, text: str, sentence: str) -> None:

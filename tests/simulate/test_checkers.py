@@ -6,6 +6,7 @@ import pytest
 
 from gravitate.broker.interface import effects as e
 from gravitate.broker.interface import inputs as i
+from gravitate.broker.observers import Matched
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.simulate.checkers.deliveries import DeliveryChecker
@@ -281,7 +282,7 @@ def test_what_a_killed_broker_held_is_excused_to_those_it_held_it_for() -> None:
 
 
 def hop(checker: LoopChecker, broker: str, batch: Batch, came_from: str | None = None) -> None:
-    checker.on_hop(broker, came_from, batch, [()] * len(batch), [()] * len(batch), 0.0)
+    checker.on_hop(Matched(broker, came_from, batch, [()] * len(batch), [()] * len(batch)), 0.0)
 
 
 @pytest.fixture
@@ -312,7 +313,7 @@ def test_a_path_that_names_the_broker_already_is_a_loop(loops: LoopChecker) -> N
 
 
 def test_an_event_that_goes_back_where_it_came_from_is_a_loop(loops: LoopChecker) -> None:
-    loops.on_hop("b", "a", events(1), [()], [("a",)], 0.0)
+    loops.on_hop(Matched("b", "a", events(1), [()], [("a",)]), 0.0)
     assert loops.violations.counts == {"loop": 1}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gravitate.broker.interface.effects import Deliver, Effect
-from gravitate.broker.sessions.backlog import Kept, Retained, Source
+from gravitate.broker.sessions.backlog import Kept, Source
 from gravitate.model.events import Batch
 from gravitate.model.moves import ReassignSubscriber, RelocatePublisher
 from gravitate.simulate.random_worlds import RandomWorld, WorldOutcome, run_world, run_worlds
@@ -103,18 +103,17 @@ def test_publishers_and_subscribers_really_move() -> None:
 
 def test_a_cut_that_is_not_heeded_does_not_go_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness itself: what a subscriber has had before it moved may not come again."""
-    monkeypatch.setattr(Kept, "cut", lambda self, seen, backlog: None)
+    monkeypatch.setattr(Kept, "cut", lambda self, seen, backlog, source=None: None)
     found = [v for seed in range(1, 6) for v in run_world(seed, CALM).violations]
     assert any("duplicate" in sentence or "order" in sentence for sentence in found)
 
 
 def test_what_is_kept_and_forgotten_does_not_go_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forget(self: Retained, is_taken: object = None) -> list[tuple[Batch, int, Source]]:
-        self._batches.clear()
-        self._sources.clear()
+    def forget(self: Kept, is_taken: object = None) -> list[tuple[Batch, int, Source]]:
+        self._items.clear()
         return []
 
-    monkeypatch.setattr(Retained, "take", forget)
+    monkeypatch.setattr(Kept, "take", forget)
     found = [v for seed in range(1, 6) for v in run_world(seed, CALM).violations]
     assert any("loss" in sentence or "gap" in sentence for sentence in found)
 

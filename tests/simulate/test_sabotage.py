@@ -18,8 +18,7 @@ from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.routing.content.candidates import Candidates, Found
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement
-from gravitate.broker.sessions.local import LocalOutbound
-from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.client.core import Core, Effect
 from gravitate.client.outgoing import Outgoing
 from gravitate.model.events import Batch

@@ -56,11 +56,12 @@ def _warm_planning() -> None:
 def _warm_assigning() -> None:
     from gravitate.plan.assignment import dynamic
     from gravitate.plan.assignment.bounds.exact import optimum
-    from gravitate.plan.assignment.boxes import volume, volume_kernels
+    from gravitate.plan.assignment.boxes import volume_kernels
     from gravitate.plan.assignment.greedy.greedy import gr_star
     from gravitate.plan.assignment.problem.solution import violations
     from gravitate.plan.assignment.search.searching import relieved
     from gravitate.plan.assignment.warm import warm_up
+    from tests.support import volumes
     from tests.support.problems import drawn
 
     warm_up()
@@ -72,8 +73,8 @@ def _warm_assigning() -> None:
     box = problem.interests[0]
     volume_kernels._area_of_few(problem.interests)
     volume_kernels._area_of_many(problem.interests)
-    volume.added_volume(problem.interests, box)
-    volume.holds(problem.interests, box)
+    volumes.added_volume(problem.interests, box)
+    volumes.holds(problem.interests, box)
     keeper = dynamic.Keeper(
         problem.network,
         delay_max=float(problem.delay_max.max()),

@@ -10,13 +10,13 @@ import msgspec
 
 from gravitate.config import network, scenario
 from gravitate.model.moves import MoveOutcome, Rationale, RelocatePublisher
+from gravitate.pipeline.evaluate.registry import REPORTED, Figures
 from gravitate.pipeline.report import metrics
 from gravitate.pipeline.report.figures import (
     Audience,
     BrokerFigures,
     DelayClass,
     Facts,
-    Headline,
     HopsFigures,
     LinkFigures,
     MoveCount,
@@ -178,9 +178,9 @@ def run_figures(name: str = "today", faster: float = 1.0) -> RunFigures:
     )
 
 
-def headline(**figures: Any) -> Headline:
+def headline(**figures: Any) -> Figures:
     """Every metric 1, but those given."""
-    return Headline(**(dict.fromkeys(Headline.__struct_fields__, 1) | figures))
+    return {metric.name: 1.0 for metric in REPORTED} | figures
 
 
 def single() -> Report:

@@ -57,7 +57,6 @@ class Story:
 
     def killed(self, broker: str, at: float, ready_at: float) -> None:
         self.disturbed(broker, at, ready_at, KILLED)
-        self.ledger.killed(broker, at)
 
     def judged(self) -> Judgement:
         return judge(LINE, self.ledger, END)

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from gravitate.broker.observers import Matched
 from gravitate.model.events import Batch, Event
 from gravitate.model.filters import EVERYTHING
 from gravitate.trace.columns import BatchColumns, Group, RowColumns
@@ -71,7 +72,7 @@ def told_and_held_bytes(size: int, text: str, events: int = 2_000) -> tuple[int,
         bodies = FrameBodies.from_events(made)
         batch = Batch(f"publisher-{first}", 300 + first, counters, bodies, published_at=1.0)
         rows.on_published("b1", batch, now)
-        rows.on_hop("b1", "b2", batch, [["s"]] * size, [["b2", "b3"]] * size, now)
+        rows.on_hop(Matched("b1", "b2", batch, [["s"]] * size, [["b2", "b3"]] * size), now)
         rows.on_delivered("b1", f"session-{first}", batch, 1, now)
         rows.on_subscribed("b1", f"session-{first}", f"s{first}", EVERYTHING, now)
     rows.flush()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gravitate.broker.observers import LinkChange
+from gravitate.broker.observers import LinkChange, Matched
 from gravitate.errors import FileError, InputError
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
@@ -30,9 +30,9 @@ def batch(
 def test_an_event_leaves_a_row_at_every_step_of_its_way(tmp_path: Path) -> None:
     with TraceWriter(tmp_path, "b1") as writer:
         writer.on_published("b1", batch(5, 2), 1.0)
-        writer.on_hop("b1", None, batch(5, 2), [["s"], []], [["b2", "b3"], ["b2"]], 1.0)
+        writer.on_hop(Matched("b1", None, batch(5, 2), [["s"], []], [["b2", "b3"], ["b2"]]), 1.0)
         writer.on_delivered("b1", "s", batch(5, 1), 1, 1.25)
-        writer.on_hop("b2", "b1", batch(5, 2, covered=("b1",)), [[], []], [[], []], 1.5)
+        writer.on_hop(Matched("b2", "b1", batch(5, 2, covered=("b1",)), [[], []], [[], []]), 1.5)
     assert reader.read(tmp_path, "publications").to_pylist() == [
         {
             "publisher": "p",
@@ -94,7 +94,7 @@ def test_links_count_every_event_whatever_the_sample(tmp_path: Path) -> None:
         writer.note_rtt("b1", "b2", 0.012)
         for second in range(4):
             at = float(second)
-            writer.on_hop("b1", None, batch(10 * second, 10), [[]] * 10, [["b2"]] * 10, at)
+            writer.on_hop(Matched("b1", None, batch(10 * second, 10), [[]] * 10, [["b2"]] * 10), at)
         writer.on_link("b1", "b2", LinkChange.DOWN, 4.0)
     rows = reader.read(tmp_path, "links").to_pylist()
     assert sum(row["events"] for row in rows) == 40
@@ -116,12 +116,12 @@ def test_moves_are_kept_whole(tmp_path: Path) -> None:
 
 def test_all_tables_of_an_event_keep_the_same_sample(tmp_path: Path) -> None:
     sampler = Sampler(0.25)
-    expected = [c for c in range(1000) if sampler.keeps("p", 3, c)]
+    expected = list(sampler.kept("p", 3, range(1000)))
     with TraceWriter(tmp_path, "w", rate=0.25) as writer:
         for first in range(0, 1000, 20):
             made = batch(first, 20)
             writer.on_published("b1", made, 1.0)
-            writer.on_hop("b1", None, made, [["s"]] * 20, [[]] * 20, 1.0)
+            writer.on_hop(Matched("b1", None, made, [["s"]] * 20, [[]] * 20), 1.0)
             writer.on_delivered("b1", "s", made, 0, 1.0)
     for table in ("publications", "hops", "deliveries"):
         assert reader.read(tmp_path, table)["counter"].to_pylist() == expected

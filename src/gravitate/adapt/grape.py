@@ -24,7 +24,7 @@ Publish/Subscribe", ICDCS 2010, section IV.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar, Final, NamedTuple
 
 import msgspec
@@ -33,6 +33,7 @@ from gravitate.adapt.damping import DampingParameters
 from gravitate.adapt.movers import MoverSettings, PublisherMoved, PublisherMover
 from gravitate.adapt.tracer import Gathering, Gatherings, Trace
 from gravitate.broker.mechanisms.mechanism import Post
+from gravitate.broker.observers import Matched
 from gravitate.errors import InputError
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale
@@ -191,15 +192,8 @@ class Grape(PublisherMover):
         session.is_full = session.count >= self._settings.session_publications
         return session.mark
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
+        _, came_from, batch, local, links = hop
         mark = batch.trace_mark
         if not mark or not mark <= batch.counters[0] <= batch.counters[-1] < mark + SPAN_MAX:
             return

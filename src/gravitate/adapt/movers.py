@@ -23,13 +23,7 @@ from gravitate.broker.mechanisms.mechanism import Mechanism, Post
 from gravitate.broker.observers import LinkChange
 from gravitate.errors import InputError, PeerError
 from gravitate.model.decoding import UNREADABLE
-from gravitate.model.moves import (
-    Move,
-    MoveOutcome,
-    Rationale,
-    RelocatePublisher,
-    moving_cost,
-)
+from gravitate.model.moves import Move, MoveOutcome, Rationale, RelocatePublisher, moving_cost
 
 SWEEP = "sweep"
 FORGET = "forget"

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 import msgspec
@@ -31,6 +31,7 @@ from gravitate.adapt.damping import DampingParameters
 from gravitate.adapt.movers import MoverSettings, PublisherMoved, PublisherMover
 from gravitate.adapt.tracer import Gathering, Gatherings, Trace
 from gravitate.broker.mechanisms.mechanism import Post
+from gravitate.broker.observers import Matched
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale
@@ -197,15 +198,8 @@ class Pop(PublisherMover):
                 return counter
         return 0
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
+        _, came_from, batch, local, links = hop
         mark = batch.trace_mark
         if not mark or mark not in batch.counters:
             return

@@ -89,13 +89,7 @@ SUMS: Final = {
     "common_interest": ("count(*) FILTER (events > 0)", "sum(events)"),
     "topic_rates": ("count(*)", "sum(publications)", "sum(rate_smoothed_msgs_per_s)"),
     "broker_load": ("count(*)", "sum(in_links)", "sum(in_clients)", "sum(out_links * in_links)"),
-    "link_load": (
-        "count(*)",
-        "sum(events)",
-        "sum(size_bytes)",
-        "sum(rtt_s_sum)",
-        "sum(rtt_count)",
-    ),
+    "link_load": ("count(*)", "sum(events)", "sum(size_bytes)", "sum(rtt_s_sum)", "sum(rtt_count)"),
     "delays": ("sum(deliveries)", "sum(delay_s_sum)", "max(delay_s_max)"),
     "yield": ("count(*)", "sum(arrivals)", "sum(useful)", "sum(pure_forwarders)"),
 }

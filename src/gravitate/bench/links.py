@@ -9,17 +9,17 @@ The baseline is a chain of mosquittos with bridges, measured alike in interleave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 import msgspec
 
-from gravitate.bench import records
 from gravitate.bench.load import Load, check, generate
 from gravitate.bench.load_brokers import BrokerProcess, gravitate, mosquitto
 from gravitate.bench.node import percentile
-from gravitate.bench.records import Progress, Record, chosen, silent
+from gravitate.bench.records import Progress, Record, chosen, in_turn, measured, silent
+
+Chain = Sequence[BrokerProcess]
 
 BENCH = "links"
 CASES = ("hop-throughput", "hop-p50")
@@ -37,97 +37,64 @@ def run(
     """Measure the named cases (all by default): `rounds` runs of `seconds` for each chain."""
     wanted = chosen(BENCH, CASES, cases)
     figures = []
-    with ExitStack() as stack:
-        ours = stack.enter_context(gravitate(BROKERS))
-        theirs = stack.enter_context(mosquitto(BROKERS))
+    with gravitate(BROKERS) as ours, mosquitto(BROKERS) as theirs:
+        chains = [chain for chain in (ours, theirs) if chain]
         if "hop-throughput" in wanted:
-            figures += hop_throughput(ours, theirs, seconds, rounds, progress)
+            figures += hop_throughput(chains, seconds, rounds, progress)
         if "hop-p50" in wanted:
-            figures += hop_delay(ours, theirs, seconds, rounds, progress)
+            figures += hop_delay(chains, seconds, rounds, progress)
     return figures
 
 
 def hop_throughput(
-    ours: Sequence[BrokerProcess],
-    theirs: Sequence[BrokerProcess],
-    seconds: float,
-    rounds: int,
-    progress: Progress,
+    chains: Sequence[Chain], seconds: float, rounds: int, progress: Progress
 ) -> list[Record]:
     """Events a processor second of the broker in the middle."""
-    ours_runs, their_runs = [], []
-    for number in range(rounds):
-        progress(f"hop-throughput: round {number + 1} of {rounds}")
-        ours_runs.append(forwarded(ours, seconds))
-        if theirs:
-            their_runs.append(forwarded(theirs, seconds))
-    rates, shares = zip(*ours_runs, strict=True)
-    their_rates, their_shares = zip(*their_runs, strict=True) if their_runs else ((), ())
+    runs = in_turn(CASES[0], rounds, progress, chains, lambda chain: forwarded(chain, seconds))
+    rate, their_rate = medians([rate for rate, _ in side] for side in runs)
+    share, their_share = medians([share for _, share in side] for side in runs)
     return [
-        records.measured(
-            BENCH, "hop-throughput", median(rates), "events/CPU-s", median_or_none(their_rates)
-        ),
-        Record(
-            BENCH,
-            "hop-throughput-load-cpu",
-            median(shares),
-            "of a core",
-            median_or_none(their_shares),
-        ),
+        measured(BENCH, CASES[0], rate, "events/CPU-s", their_rate),
+        Record(BENCH, f"{CASES[0]}-load-cpu", share, "of a core", their_share),
     ]
 
 
-def forwarded(chain: Sequence[BrokerProcess], seconds: float) -> tuple[float, float]:
+def forwarded(chain: Chain, seconds: float) -> tuple[float, float]:
     """Events a processor second of the middle broker, and the load generator's share of a core."""
     middle = chain[len(chain) // 2]
     before_s = middle.cpu_s()
-    measured = generate(across(STREAM, chain, seconds))
-    check(measured)
-    return measured.delivered / (middle.cpu_s() - before_s), measured.load_cpu_share
+    loaded = generate(across(STREAM, chain, seconds))
+    check(loaded)
+    return loaded.delivered / (middle.cpu_s() - before_s), loaded.load_cpu_share
 
 
 def hop_delay(
-    ours: Sequence[BrokerProcess],
-    theirs: Sequence[BrokerProcess],
-    seconds: float,
-    rounds: int,
-    progress: Progress,
+    chains: Sequence[Chain], seconds: float, rounds: int, progress: Progress
 ) -> list[Record]:
     """What one more broker adds to the median delay."""
-    our_delays_ms, their_delays_ms = [], []
-    for number in range(rounds):
-        progress(f"hop-p50: round {number + 1} of {rounds}")
-        our_delays_ms.append(added_delay_ms(ours, seconds))
-        if theirs:
-            their_delays_ms.append(added_delay_ms(theirs, seconds))
-    return [
-        records.measured(
-            BENCH,
-            "hop-p50",
-            median(our_delays_ms),
-            "ms",
-            median_or_none(their_delays_ms),
-            less_is_better=True,
-        )
-    ]
+    runs = in_turn(CASES[1], rounds, progress, chains, lambda chain: added_delay_ms(chain, seconds))
+    delay_ms, their_delay_ms = medians(runs)
+    return [measured(BENCH, CASES[1], delay_ms, "ms", their_delay_ms, less_is_better=True)]
 
 
-def added_delay_ms(chain: Sequence[BrokerProcess], seconds: float) -> float:
+def added_delay_ms(chain: Chain, seconds: float) -> float:
     """Median delay over the chain less that over its first broker, for each broker more."""
     delays_ms = []
     for part in (chain, chain[:1]):
-        measured = generate(across(FLOW, part, seconds))
-        check(measured)
-        delays_ms.append(percentile(measured.delays_ms, 50))
+        loaded = generate(across(FLOW, part, seconds))
+        check(loaded)
+        delays_ms.append(percentile(loaded.delays_ms, 50))
     return (delays_ms[0] - delays_ms[1]) / (len(chain) - 1)
 
 
-def across(load: Load, chain: Sequence[BrokerProcess], seconds: float) -> Load:
+def across(load: Load, chain: Chain, seconds: float) -> Load:
     """`load` from the first broker of the chain to its last."""
     return msgspec.structs.replace(
         load, port=chain[0].port, subscriber_port=chain[-1].port, seconds=seconds
     )
 
 
-def median_or_none(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
+def medians(sides: Iterable[Sequence[float]]) -> tuple[float, float | None]:
+    """Of our runs, and of the baseline's where there were any."""
+    ours, *theirs = map(median, sides)
+    return ours, theirs[0] if theirs else None

@@ -152,10 +152,7 @@ def topics(count: int, event_count: int, seed: int = 3) -> Workload:
 
 
 def run(
-    cases: Sequence[str] | None = None,
-    *,
-    progress: Progress = silent,
-    scale: float = 1.0,
+    cases: Sequence[str] | None = None, *, progress: Progress = silent, scale: float = 1.0
 ) -> list[Record]:
     """Measure the named cases, all by default; `scale` shrinks the tables for a trial run."""
     wanted = set(chosen("matching", CASES, cases))

@@ -29,7 +29,7 @@ from gravitate.bench import records
 from gravitate.bench.load import Load, Publication, check, generate
 from gravitate.bench.load_brokers import BrokerProcess, gravitate, mosquitto
 from gravitate.bench.load_patterns import Measured
-from gravitate.bench.records import Progress, Record, chosen, silent
+from gravitate.bench.records import Progress, Record, chosen, in_turn, silent
 
 BENCH = "node"
 FAN = 50
@@ -121,15 +121,11 @@ def run(
 
 
 def run_case(case: Case, seconds: float, rounds: int, progress: Progress) -> list[Record]:
-    ours: list[Measured] = []
-    theirs: list[Measured] = []
     with gravitate(brokers=1) as (broker,), mosquitto() as baselines:
-        for number in range(rounds):
-            progress(f"{case.name}: round {number + 1} of {rounds}")
-            ours.append(loaded(case.load, broker, seconds))
-            for baseline in baselines:
-                theirs.append(loaded(case.baseline_load or case.load, baseline, seconds))
-    return records_of(case, ours, theirs)
+        sides = [(case.load, broker)]
+        sides += [(case.baseline_load or case.load, baseline) for baseline in baselines]
+        runs = in_turn(case.name, rounds, progress, sides, lambda side: loaded(*side, seconds))
+    return records_of(case, runs[0], runs[1] if baselines else [])
 
 
 def loaded(load: Load, broker: BrokerProcess, seconds: float) -> Measured:

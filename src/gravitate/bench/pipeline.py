@@ -188,11 +188,7 @@ def _record(case: str, rows: int, times: Sequence[tuple[float, float]]) -> Recor
 
 
 def make_runs(
-    spark: Any,
-    directory: Path,
-    hops: Sequence[int],
-    traffic: Traffic,
-    progress: Progress = silent,
+    spark: Any, directory: Path, hops: Sequence[int], traffic: Traffic, progress: Progress = silent
 ) -> dict[int, Path]:
     """A run with at least so many rows of `hops` for each number; the larger ones begin with the
     files of the smaller. What `directory` has already is not made again."""

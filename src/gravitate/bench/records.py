@@ -1,19 +1,21 @@
-"""Records: the one form in which every benchmark reports, and how people and tools see it.
+"""Records: the one form in which every benchmark reports.
 
 A record holds what was measured beside the baseline measured in the same run. `ratio` is how far
 ahead of the baseline we are, above 1 when ahead, whichever direction is the better one for the
-unit. Nothing here measures anything.
+unit. Nothing here measures anything, or knows how people see it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from gravitate.errors import InputError
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 Progress = Callable[[str], None]
 """Told what is being measured."""
@@ -60,38 +62,18 @@ def measured(
     return Record(bench, case, value, unit, baseline, ratio)
 
 
-def to_json(records: Sequence[Record]) -> str:
-    """The records as a JSON list, one object each."""
-    return msgspec.json.format(msgspec.json.encode(list(records)), indent=2).decode()
-
-
-def to_table(records: Sequence[Record]) -> Table:
-    """The records as a table for a terminal."""
-    table = Table("bench", "case", title=None)
-    for heading in ("value", "unit", "baseline", "ratio"):
-        table.add_column(heading, justify="left" if heading == "unit" else "right")
-    for record in records:
-        table.add_row(
-            record.bench,
-            record.case,
-            _figure(record.value),
-            record.unit,
-            _figure(record.baseline),
-            _figure(record.ratio),
-        )
-    return table
-
-
-def show(records: Sequence[Record], *, json: bool = False, console: Console | None = None) -> None:
-    """Print the records: a table for people, a JSON list for tools."""
-    console = console or Console()
-    if json:
-        console.out(to_json(records), highlight=False)
-    else:
-        console.print(to_table(records))
-
-
-def _figure(number: float | None) -> str:
-    if number is None:
-        return "-"
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+def in_turn(
+    case: str,
+    rounds: int,
+    progress: Progress,
+    sides: Iterable[S],
+    measure: Callable[[S], T],
+) -> list[list[T]]:
+    """What is measured of each side, round after round: whatever else happens on the machine
+    happens to all of them."""
+    found: list[tuple[S, list[T]]] = [(side, []) for side in sides]
+    for number in range(rounds):
+        progress(f"{case}: round {number + 1} of {rounds}")
+        for side, runs in found:
+            runs.append(measure(side))
+    return [runs for _, runs in found]

@@ -136,9 +136,7 @@ class Scene:
     # What clients here and behind the neighbour do -------------------------------------------
 
     def advertise(self, numbers: Iterable[int]) -> None:
-        self.say(
-            *(Advertise(f"p/{n}", "p", 1, filter_of(n), self._token()) for n in numbers),
-        )
+        self.say(*(Advertise(f"p/{n}", "p", 1, filter_of(n), self._token()) for n in numbers))
 
     def unadvertise(self, numbers: Iterable[int]) -> None:
         self.say(*(Unadvertise(f"p/{n}", self._token()) for n in numbers))

@@ -83,10 +83,7 @@ class Timed:
 
 
 def run(
-    cases: Sequence[str] | None = None,
-    *,
-    progress: Progress = silent,
-    duration_s: float = 30.0,
+    cases: Sequence[str] | None = None, *, progress: Progress = silent, duration_s: float = 30.0
 ) -> list[Record]:
     """The figures of `gravitate bench simulator`; medians of rounds that take turns."""
     chosen(BENCH, CASES, cases)

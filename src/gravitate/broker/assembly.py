@@ -236,12 +236,12 @@ class Parts:
             self.subscriptions,
             self.dispatch,
             self.publishers,
-            self.publisher_tethers,
             ClientPorts(
                 on_ended=self._session_ended,
                 on_drained=lambda session: self.reassignments.on_drained(session),
                 continued=lambda input: self.reassignments.continued(input),
                 on_arrived=lambda session: self.reassignments.on_arrived(session),
+                adopt=self.publisher_tethers.adopt,
             ),
         )
         self.relocations = Relocations(

@@ -163,20 +163,21 @@ class Broker:
     def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of input."""
         clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
+        of = clients.taking
         return {
             FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
             ClientPublished: clients.published,
-            ClientAcknowledged: lambda i: clients.acknowledged(i.connection, i.sequence),
+            ClientAcknowledged: of(clients.acknowledged),
             TimerFired: self._upkeep.on_timer,
-            ClientCongested: lambda i: clients.congested(i.connection, i.congested),
+            ClientCongested: of(clients.congested),
             ClientConnected: self._connected,
-            ClientDisconnected: lambda i: clients.disconnected(i.connection),
-            ClientSubscribed: clients.subscribed,
-            ClientUnsubscribed: lambda i: clients.unsubscribed(i.connection, i.name),
-            ClientAdvertised: lambda i: clients.advertised(i.connection, i.name, i.filter),
-            ClientUnadvertised: lambda i: clients.unadvertised(i.connection, i.name),
-            ClientPaused: self._paused,
-            ClientArrived: lambda i: clients.arrived(i.connection),
+            ClientDisconnected: of(clients.disconnected),
+            ClientSubscribed: of(clients.subscribed),
+            ClientUnsubscribed: of(clients.unsubscribed),
+            ClientAdvertised: of(clients.advertised),
+            ClientUnadvertised: of(clients.unadvertised),
+            ClientPaused: of(lambda session, _: parts.paused(session.outbound, session.inbound)),
+            ClientArrived: of(clients.arrived),
             BrokersPinged: parts.pings.answered,
             LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
             LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
@@ -192,11 +193,6 @@ class Broker:
             self._context.emit(Tell(input.connection, CloseSession(STOPPING)))
         else:
             self.clients.connected(input)
-
-    def _paused(self, input: ClientPaused) -> None:
-        session = self.clients.by_connection.get(input.connection)
-        if session is not None:
-            self._parts.paused(session.outbound, session.inbound)
 
     def _end(self) -> list[Effect]:
         """The end of a step, in this order and nowhere else."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -26,6 +27,16 @@ class LinkChange(enum.Enum):
     GIVEN_UP = "given up"
 
 
+class Matched(NamedTuple):
+    """A batch at a broker: event `i` goes to the sessions `local[i]` and the peers `links[i]`."""
+
+    broker: str
+    came_from: str | None
+    batch: Batch
+    local: Sequence[Sequence[str]]
+    links: Sequence[Sequence[str]]
+
+
 class Observer:
     """Override what you need; every method does nothing by default."""
 
@@ -38,16 +49,8 @@ class Observer:
         publisher is attached to, which will take it in; or matched (its path ends at `broker`) to
         the broker of its subscriber, which will deliver it."""
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
-        """Each event was matched: `local[i]` are the sessions, `links[i]` the peers it goes to."""
+    def on_hop(self, hop: Matched, now: float) -> None:
+        """A batch was matched at a broker."""
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         """The batch was handed to a session (after order and duplicate checks). `broker` has

@@ -81,10 +81,7 @@ def apply(
         applied = carried_out(
             plan, asking.carry(network), undo_file, keep_going, elsewhere, tell, at_once
         )
-    if json:
-        output.show_json(applied)
-    else:
-        _show(applied, path)
+    output.answer(applied, json, lambda told: _show(told, path))
     if applied.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     there = sum(it.outcome == SKIPPED and it.move in arrived for it in applied.carried)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gravitate.cli import output, spark
+
+if TYPE_CHECKING:
+    from gravitate.bench.records import Record
 
 BENCHES = (
     "matching",
@@ -29,8 +33,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.",
-            autocompletion=complete_name,
+            help=f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.", autocompletion=complete_name
         ),
     ],
     case: Annotated[
@@ -39,7 +42,6 @@ def bench(
     json: output.AsJson = False,
 ) -> None:
     """Measure, each figure beside its baseline; a ratio above 1 means that we are ahead."""
-    from gravitate.bench import records
     from gravitate.errors import InputError
 
     if name not in BENCHES:
@@ -51,4 +53,11 @@ def bench(
     module = import_module(f"gravitate.bench.{name}")
     with output.activity(f"bench {name}") as say:
         measured = module.run(case or None, progress=say)
-    records.show(measured, json=json)
+    output.answer(measured, json, show)
+
+
+def show(records: Sequence[Record]) -> None:
+    """The records as a table."""
+    fields = ("bench", "case", "value", "unit", "baseline", "ratio")
+    rows = [[getattr(record, field) for field in fields] for record in records]
+    output.show_table(fields, rows)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
+import msgspec
 import typer
 
 from gravitate.cli import output
 from gravitate.cli.networks import NetworkFile, load
+from gravitate.cli.options import from_structs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,28 +19,46 @@ if TYPE_CHECKING:
     from gravitate.serve.control.processes import RunSettings
     from gravitate.serve.node.status import NodeStatus
 
-STATUS_TIMEOUT_S = 3.0
-
-EmulateLatency = Annotated[
-    bool, typer.Option("--emulate-latency", help="Delay links by the latencies in the file.")
-]
 Trace = Annotated[
     Path | None, typer.Option("--trace", metavar="DIR", help="Write traces below DIR.")
 ]
 Sampling = Annotated[
     float, typer.Option(help="Share of all events that traces keep, 0 to 1.", min=0.0, max=1.0)
 ]
-TraceQueue = Annotated[
-    int,
-    typer.Option(
-        "--trace-queue-mb",
-        metavar="MB",
-        help="Memory for rows of traces that wait to be written; more are dropped and counted.",
-        min=1,
-    ),
-]
-TRACE_QUEUE_MB = 32
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens.")]
+
+
+class Running(msgspec.Struct, frozen=True):
+    """How brokers are run, as options of a command."""
+
+    emulate_latency: Annotated[
+        bool, typer.Option("--emulate-latency", help="Delay links by the latencies in the file.")
+    ] = False
+    trace: Trace = None
+    sampling: Sampling = 1.0
+    trace_queue_mb: Annotated[
+        int,
+        typer.Option(
+            metavar="MB",
+            help="Memory for rows of traces that wait to be written; more are dropped and counted.",
+            min=1,
+        ),
+    ] = 32
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens.")] = False
+
+    def settings(self) -> RunSettings:
+        import logging
+
+        from gravitate.serve.control.processes import RunSettings
+        from gravitate.serve.logs import set_up
+        from gravitate.serve.node.traces import TraceSettings
+
+        level = logging.INFO if self.verbose else logging.WARNING
+        set_up(level)
+        traces = None
+        if self.trace is not None:
+            queue_bytes = self.trace_queue_mb * 2**20
+            traces = TraceSettings(str(self.trace), self.sampling, queue_bytes=queue_bytes)
+        return RunSettings(emulate_latency=self.emulate_latency, traces=traces, log_level=level)
 
 
 def complete_broker(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -52,24 +72,21 @@ def complete_broker(ctx: typer.Context, incomplete: str) -> list[str]:
     return [broker.id for broker in network.brokers if broker.id.startswith(incomplete)]
 
 
+@from_structs
 def up(
     path: NetworkFile,
+    how: Running,
     processes: Annotated[
         bool, typer.Option("--processes", help="One process a broker instead of one for all.")
     ] = False,
-    emulate_latency: EmulateLatency = False,
-    trace: Trace = None,
-    sampling: Sampling = 1.0,
-    trace_queue_mb: TraceQueue = TRACE_QUEUE_MB,
-    verbose: Verbose = False,
 ) -> None:
     """Run all brokers of a network here, until Ctrl-C."""
     network = load(path)
-    if trace is not None:
+    if how.trace is not None:
         from gravitate.trace.manifest import check_unused
 
-        check_unused(trace)
-    settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
+        check_unused(how.trace)
+    settings = how.settings()
     from gravitate.serve.control import processes as running
 
     def ready() -> None:
@@ -84,22 +101,19 @@ def up(
     raise typer.Exit(status)
 
 
+@from_structs
 def broker(
     path: NetworkFile,
     broker_id: Annotated[
         str, typer.Argument(metavar="ID", help="Which broker.", autocompletion=complete_broker)
     ],
-    emulate_latency: EmulateLatency = False,
-    trace: Trace = None,
-    sampling: Sampling = 1.0,
-    trace_queue_mb: TraceQueue = TRACE_QUEUE_MB,
-    verbose: Verbose = False,
+    how: Running,
 ) -> None:
     """Run one broker of a network here, until Ctrl-C.
 
     When it is asked to restart, this command starts anew with what it was given."""
     network = load(path)
-    settings = _settings(emulate_latency, trace, sampling, trace_queue_mb, verbose)
+    settings = how.settings()
     from gravitate.serve.control.network import broker_spec
     from gravitate.serve.control.processes import RESTART_STATUS, run_network
 
@@ -130,10 +144,11 @@ def _begin_anew() -> NoReturn:
 
 def status(path: NetworkFile, json: output.AsJson = False) -> None:
     """Ask every broker with an http port how it is. Exit status 1 when one does not answer."""
+    from gravitate.operate.asking import statuses
     from gravitate.overlay.topology import Topology
 
     network = load(path)
-    answers = ask_all(network)
+    answers = statuses(network)
     silent = {broker.id for broker in network.brokers if not broker.address.http}
     if json:
         output.show_json(
@@ -155,37 +170,6 @@ def status(path: NetworkFile, json: output.AsJson = False) -> None:
     raise typer.Exit(0 if all(answers[broker] for broker in answers.keys() - silent) else 1)
 
 
-def ask_all(network: Network) -> dict[str, NodeStatus | None]:
-    """The status of every broker; None for one that does not answer or offers no status."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=min(32, len(network.brokers))) as pool:
-        answers = list(pool.map(_ask, network.brokers))
-    return {broker.id: answer for broker, answer in zip(network.brokers, answers, strict=True)}
-
-
-def _ask(spec: BrokerSpec) -> NodeStatus | None:
-    import http.client
-
-    import msgspec
-
-    from gravitate.model.decoding import UNREADABLE
-    from gravitate.serve.node.status import NodeStatus
-
-    if not spec.address.http:
-        return None
-    connection = http.client.HTTPConnection(
-        spec.address.host, spec.address.http, timeout=STATUS_TIMEOUT_S
-    )
-    try:
-        connection.request("GET", "/status")
-        return msgspec.json.decode(connection.getresponse().read(), type=NodeStatus)
-    except (OSError, http.client.HTTPException, *UNREADABLE):
-        return None
-    finally:
-        connection.close()
-
-
 def _status_row(broker: str, answer: NodeStatus | None, silent: bool) -> Sequence[object]:
     if answer is None:
         state = "no http port" if silent else "no answer"
@@ -200,27 +184,6 @@ def _status_row(broker: str, answer: NodeStatus | None, silent: bool) -> Sequenc
         max((link.rtt_ms for link in answer.links), default=0.0),
         sum(link.queue_events for link in answer.links),
     )
-
-
-def _settings(
-    emulate_latency: bool,
-    trace: Path | None,
-    sampling: float,
-    trace_queue_mb: int,
-    verbose: bool,
-) -> RunSettings:
-    import logging
-
-    from gravitate.serve.control.processes import RunSettings
-    from gravitate.serve.logs import set_up
-    from gravitate.serve.node.traces import TraceSettings
-
-    level = logging.INFO if verbose else logging.WARNING
-    set_up(level)
-    traces = None
-    if trace is not None:
-        traces = TraceSettings(str(trace), sampling, queue_bytes=trace_queue_mb * 2**20)
-    return RunSettings(emulate_latency=emulate_latency, traces=traces, log_level=level)
 
 
 def _show_addresses(network: Network, brokers: Sequence[BrokerSpec]) -> None:

@@ -11,24 +11,57 @@ from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from gravitate.cli import output
+from gravitate.cli.options import from_structs
 from gravitate.errors import InputError
 
 if TYPE_CHECKING:
-    from gravitate.client import Message, Subscription
-
-Host = Annotated[str, typer.Option("--host", help="Where the broker listens.")]
-Port = Annotated[int, typer.Option("--port", "-p", help="Its MQTT port.", min=1, max=65535)]
-NetworkOption = Annotated[
-    Path | None, typer.Option("--network", "-n", help="Take the address from a network file.")
-]
-AtBroker = Annotated[str, typer.Option("--at", help="Which broker of it; else the first.")]
-ClientId = Annotated[str | None, typer.Option("--id", "-i", help="Client id; else a fresh one.")]
-Qos = Annotated[int, typer.Option("--qos", "-q", help="Quality of service, 0 or 1.", min=0, max=1)]
+    from gravitate.client import Client, Message, Subscription
 
 
+class Joining(msgspec.Struct, frozen=True):
+    """How a client takes part, as options of a command."""
+
+    qos: Annotated[
+        int, typer.Option("--qos", "-q", help="Quality of service, 0 or 1.", min=0, max=1)
+    ] = 1
+    host: Annotated[str, typer.Option(help="Where the broker listens.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("--port", "-p", help="Its MQTT port.", min=1, max=65535)] = (
+        18830
+    )
+    network: Annotated[
+        Path | None, typer.Option("--network", "-n", help="Take the address from a network file.")
+    ] = None
+    at: Annotated[str, typer.Option(help="Which broker of it; else the first.")] = ""
+    client_id: Annotated[
+        str | None, typer.Option("--id", "-i", help="Client id; else a fresh one.")
+    ] = None
+
+    def client(self) -> Client:
+        """Not connected yet."""
+        from gravitate.client import Client
+
+        return Client(*self._address(), self.client_id)
+
+    def _address(self) -> tuple[str, int]:
+        if self.network is None:
+            if self.at:
+                raise InputError("--at names a broker of a network file: give --network too")
+            return self.host, self.port
+        from gravitate.cli.networks import load
+        from gravitate.serve.control.network import broker_spec
+
+        loaded = load(self.network)
+        spec = broker_spec(loaded, self.at or loaded.brokers[0].id)
+        if not spec.address.mqtt:
+            raise InputError(f"broker '{spec.id}' of {self.network} offers no MQTT port")
+        return spec.address.host, spec.address.mqtt
+
+
+@from_structs
 def pub(
     topic: Annotated[str, typer.Argument(help="Topic to publish to.")],
     payload: Annotated[str, typer.Argument(help="What to publish.")] = "",
@@ -43,45 +76,32 @@ def pub(
     rate: Annotated[
         float, typer.Option(help="Publications a second; 0: as fast as may be.", min=0.0)
     ] = 0.0,
-    qos: Qos = 1,
-    host: Host = "127.0.0.1",
-    port: Port = 18830,
-    network: NetworkOption = None,
-    at: AtBroker = "",
-    client_id: ClientId = None,
+    joining: Joining = Joining(),
     json: output.AsJsonLines = False,
 ) -> None:
     """Publish events; attributes are what conditions see."""
     if lines and (payload or count > 1):
         raise InputError("--lines takes what to publish from standard input: write no payload")
     attributes = dict(_pair(text) for text in attribute or [])
-    address = _address(host, port, network, at)
 
     async def publish() -> None:
         import asyncio
 
-        from gravitate.client import Client
-
-        async with Client(*address, client_id) as client:
+        async with joining.client() as client:
             loop = asyncio.get_running_loop()
             started_at, sent = loop.time(), 0
             async for content in _payloads(payload, count, lines):
                 if rate:
                     await asyncio.sleep(max(0.0, started_at + sent / rate - loop.time()))
-                event = await client.publish(topic, content, attributes, qos)
+                event = await client.publish(topic, content, attributes, joining.qos)
                 sent += 1
                 if json:
-                    output.show_json_line(
-                        {
-                            "publisher": event.publisher,
-                            "incarnation": event.incarnation,
-                            "counter": event.counter,
-                        }
-                    )
+                    output.show_json_line(msgspec.structs.asdict(event))
 
     _run(publish())
 
 
+@from_structs
 def sub(
     topic: Annotated[str, typer.Argument(help="Topic filter, with + and #.")] = "#",
     where: Annotated[
@@ -90,16 +110,10 @@ def sub(
     count: Annotated[
         int, typer.Option("--count", "-c", help="End after so many events; 0: never.", min=0)
     ] = 0,
-    qos: Qos = 1,
-    host: Host = "127.0.0.1",
-    port: Port = 18830,
-    network: NetworkOption = None,
-    at: AtBroker = "",
-    client_id: ClientId = None,
+    joining: Joining = Joining(),
     json: output.AsJsonLines = False,
 ) -> None:
     """Subscribe and print what arrives, until Ctrl-C; with --json one object a line."""
-    address = _address(host, port, network, at)
     if where is not None:
         # Checked here, where the error can point at the column.
         from gravitate.model.language import parse
@@ -109,11 +123,9 @@ def sub(
     async def subscribe() -> None:
         import asyncio
 
-        from gravitate.client import Client
-
-        async with Client(*address, client_id) as client:
+        async with joining.client() as client:
             received = 0
-            subscription = await client.subscribe(topic, where, qos)
+            subscription = await client.subscribe(topic, where, joining.qos)
             output.say(f"subscribed at {client.host}:{client.port} as {client.client_id}")
             telling = asyncio.create_task(_tell_settled(subscription))
             try:
@@ -163,29 +175,10 @@ def _print(message: Message, json: bool) -> None:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    from gravitate.errors import InputError
-
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise InputError(f"attribute {text!r} is not accepted: write NAME=VALUE")
     return name, value
-
-
-def _address(host: str, port: int, network: Path | None, at: str) -> tuple[str, int]:
-    from gravitate.errors import InputError
-
-    if network is None:
-        if at:
-            raise InputError("--at names a broker of a network file: give --network too")
-        return host, port
-    from gravitate.cli.networks import load
-    from gravitate.serve.control.network import broker_spec
-
-    loaded = load(network)
-    spec = broker_spec(loaded, at or loaded.brokers[0].id)
-    if not spec.address.mqtt:
-        raise InputError(f"broker '{spec.id}' of {network} offers no MQTT port")
-    return spec.address.host, spec.address.mqtt
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

@@ -50,7 +50,7 @@ def evaluate(
     duration: Annotated[
         float | None,
         typer.Option(
-            help="Seconds that rates are taken over. Default: the workload's, or the run's.",
+            help="Seconds that rates are taken over. Default: the workload's, or the run's."
         ),
     ] = None,
     out: Annotated[
@@ -88,7 +88,7 @@ def evaluate(
         if out is not None:
             _save(session, figures, out)
     if json:
-        output.show_json(figures)
+        output.show_json(figures.told())
     else:
         _show(figures)
 
@@ -155,14 +155,15 @@ def _show(figures: Evaluation) -> None:
     from gravitate.pipeline.evaluate.registry import BROKER, NETWORK
 
     output.show_facts(
-        [(metric.in_words, getattr(figures, metric.name)) for metric in NETWORK],
+        [(metric.in_words, figures.metrics[metric.name]) for metric in NETWORK],
         title=f"{figures.evaluation}, forwarding {figures.forwarding}",
     )
-    busiest = sorted(figures.brokers, key=lambda broker: -broker.rate_msgs_per_s)[:10]
+    brokers = figures.brokers
+    busiest = sorted(brokers, key=lambda broker: -(brokers[broker]["rate_msgs_per_s"] or 0.0))[:10]
     told = [metric for metric in BROKER if metric.label]
     output.show_table(
         ("broker", *(metric.label for metric in told)),
-        [(one.broker, *(getattr(one, metric.name) for metric in told)) for one in busiest],
+        [(one, *(brokers[one][metric.name] for metric in told)) for one in busiest],
         title="busiest brokers",
     )
 
@@ -197,10 +198,7 @@ def match(
     from gravitate.pipeline.evaluate import truth
 
     load_manifest(workload)
-    with (
-        spark.started(where, hidden=json) as session,
-        output.activity("matching", hidden=json),
-    ):
+    with spark.started(where, hidden=json) as session, output.activity("matching", hidden=json):
         counts, verdict = truth.match(session, workload, run, out)
     if json:
         answer = msgspec.structs.asdict(counts)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def ingest(
     run: Annotated[Path, typer.Argument(help="Folder with the traces of a run.", metavar="RUN")],
     into: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The store.", show_default="RUN/tables"),
+        Path | None, typer.Option(metavar="DIR", help="The store.", show_default="RUN/tables")
     ] = None,
     period: Annotated[
         float | None,
@@ -52,10 +51,7 @@ def ingest(
             _follow(session, run, store, every, json)
             return
         taken = _take_in(session, run, store, json)
-    if json:
-        output.show_json(taken)
-    else:
-        _show(taken)
+    output.answer(taken, json, _show)
 
 
 def _follow(session: object, run: Path, store: Path, every_s: float, json: bool) -> None:

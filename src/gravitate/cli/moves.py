@@ -41,8 +41,7 @@ def moves(
         ),
     ] = None,
     run: Annotated[
-        Path | None,
-        typer.Option(help="A run instead: the moves in its traces.", metavar="RUN"),
+        Path | None, typer.Option(help="A run instead: the moves in its traces.", metavar="RUN")
     ] = None,
     json: output.AsJson = False,
 ) -> None:

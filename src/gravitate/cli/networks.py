@@ -90,11 +90,8 @@ def new(
 def check(path: NetworkFile, json: output.AsJson = False) -> None:
     """Check a network file; what is wrong is named with its line."""
     made = load(path)
-    facts = _facts(made)
-    if json:
-        output.show_json(facts)
-    else:
-        output.show_facts(facts.items(), title=f"{path} is sound")
+    title = f"{path} is sound"
+    output.answer(_facts(made), json, lambda told: output.show_facts(told.items(), title))
 
 
 @app.command()
@@ -116,10 +113,8 @@ def show(
     made = load(path)
     if live:
         _show_live(made, json)
-    elif json:
-        output.show_json(made)
     else:
-        output.show(drawn(made))
+        output.answer(made, json, lambda told: output.show(drawn(told)))
 
 
 def _show_live(network: Network, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import RenderableType
+
+T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")]
@@ -48,6 +50,14 @@ def show_json(answer: Any) -> None:
     typer.echo(msgspec.json.format(msgspec.json.encode(answer)).decode())
 
 
+def answer(told: T, json: bool, show: Callable[[T], object]) -> None:
+    """Print an answer for tools, or as `show` has it for people."""
+    if json:
+        show_json(told)
+    else:
+        show(told)
+
+
 def show_json_line(answer: Any) -> None:
     """Print one object on one line, for streams of them."""
     import msgspec
@@ -64,7 +74,7 @@ def show_table(
     table = Table(title=title, title_justify="left")
     cells = [list(row) for row in rows]
     for position, heading in enumerate(columns):
-        numeric = all(isinstance(row[position], int | float) for row in cells)
+        numeric = all(isinstance(row[position], int | float | None) for row in cells)
         table.add_column(heading, justify="right" if numeric and cells else "left")
     for row in cells:
         table.add_row(*map(_cell, row))

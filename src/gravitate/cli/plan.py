@@ -116,10 +116,7 @@ def _plan_with(planner: Planner, run: Path, made: MadePlan, where: spark.Place, 
             _save_rows(session, plan, made.out)
     if target is not None:
         plans.save(plan, target)
-    if json:
-        output.show_json(plan)
-    else:
-        show_plan(plan)
+    output.answer(plan, json, show_plan)
     if target is not None:
         output.say(f"plan: {target}")
 
@@ -139,13 +136,7 @@ def show_plan(plan: Plan) -> None:
     for metric, before in plan.before.items():
         after = plan.after.get(metric)
         rows.append(
-            (
-                in_words(metric),
-                plan.recorded.get(metric),
-                before,
-                after,
-                change_of(before, after),
-            )
+            (in_words(metric), plan.recorded.get(metric), before, after, change_of(before, after))
         )
     output.show_table(
         ("", "recorded", "predicted before", "predicted after", "change"),
@@ -217,10 +208,7 @@ def verify(
         output.activity("reading the run", hidden=json) as tell,
     ):
         found = verification.verify(session, plan, run, tolerance / 100, tell)
-    if json:
-        output.show_json(found)
-    else:
-        _show_verification(found)
+    output.answer(found, json, _show_verification)
     raise typer.Exit(0 if found.holds else EXIT_DOES_NOT_HOLD)
 
 

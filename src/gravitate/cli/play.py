@@ -44,19 +44,16 @@ def play(
         output.say(f"{len(script.publications)} events in {script.duration_s:.0f} s ...")
 
     result = uvloop.run(stage.play(script, network, ready))
-    if json:
-        output.show_json(dict(_facts(result)))
-    else:
-        output.show_facts(_facts(result), title=f"{script.name} on {network.name}")
+    title = f"{script.name} on {network.name}"
+    output.answer(_facts(result), json, lambda facts: output.show_facts(facts.items(), title))
     raise typer.Exit(0 if result.is_sound() else EXIT_UNSOUND)
 
 
-def _facts(result: LiveResult) -> list[tuple[str, object]]:
+def _facts(result: LiveResult) -> dict[str, object]:
     from gravitate.config.outcome import Outcome
 
-    return [
-        *((name, getattr(result, name)) for name in Outcome.__struct_fields__),
-        ("delay_ms_p50", round(result.delay_ms_p50, 3)),
-        ("delay_ms_p99", round(result.delay_ms_p99, 3)),
-        ("seconds", round(result.elapsed_s, 3)),
-    ]
+    return {name: getattr(result, name) for name in Outcome.__struct_fields__} | {
+        "delay_ms_p50": round(result.delay_ms_p50, 3),
+        "delay_ms_p99": round(result.delay_ms_p99, 3),
+        "seconds": round(result.elapsed_s, 3),
+    }

@@ -56,10 +56,7 @@ def report(
         told = make_report(session, run, compare, tell)
     if page is not None:
         write_page(told, page)
-    if json:
-        output.show_json(told)
-    else:
-        _show(told)
+    output.answer(told, json, _show)
     _say_what_is_missing(run, compare)
     if page is not None:
         output.say(f"report: {page}")
@@ -73,7 +70,7 @@ def _show(told: Report) -> None:
     rows = []
     for metric in REPORTED:
         row = [metric.label]
-        row += [with_unit(getattr(run.headline, metric.name), metric.unit) for run in runs]
+        row += [with_unit(run.headline[metric.name], metric.unit) for run in runs]
         for change in told.differences:
             if change.metric == metric.name:
                 share = change.change_share

@@ -25,8 +25,7 @@ def reproduce(
         bool, typer.Option("--quick/--whole", help="Minutes, or every setting, for hours.")
     ] = True,
     seeds: Annotated[
-        int,
-        typer.Option(help="How often each run is drawn anew. 0: once, or some times.", min=0),
+        int, typer.Option(help="How often each run is drawn anew. 0: once, or some times.", min=0)
     ] = 0,
     data: Annotated[
         Path | None,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gravitate.operate.rolling import RollingRestart, Step
 
 EXIT_NOT_ALL_DONE: Final = 1
+EXIT_INTERRUPTED: Final = 130
 
 
 def restart(
@@ -50,10 +51,9 @@ def restart(
             say(f"restarting '{id}' of {count} brokers: {step.value}")
 
         result = roll(network, broker or (), timeout, tell)
-    if json:
-        output.show_json(result)
-    else:
-        _show(result)
+    output.answer(result, json, _show)
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
     raise typer.Exit(EXIT_NOT_ALL_DONE if result.failed else 0)
 
 

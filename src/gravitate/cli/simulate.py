@@ -41,8 +41,7 @@ def simulate(
         bool, typer.Option("--mechanisms", help="Let brokers relocate publishers in them.")
     ] = False,
     pings: Annotated[
-        bool,
-        typer.Option("--pings", help="The same after publishers have measured their ways."),
+        bool, typer.Option("--pings", help="The same after publishers have measured their ways.")
     ] = False,
     faults: Annotated[
         bool, typer.Option("--faults/--no-faults", help="Whether things go wrong in random worlds.")
@@ -73,12 +72,7 @@ def simulate(
 
 
 def _scenario(
-    name: str,
-    seed: int | None,
-    trace: Path | None,
-    sampling: float,
-    checks: bool,
-    json: bool,
+    name: str, seed: int | None, trace: Path | None, sampling: float, checks: bool, json: bool
 ) -> None:
     from gravitate.config import scenario
     from gravitate.trace import manifest
@@ -176,13 +170,7 @@ def _show(result: RunResult) -> None:
         output.say(sentence)
 
 
-def _random_worlds(
-    count: int,
-    seed: int,
-    processes: int,
-    switches: Switches,
-    json: bool,
-) -> None:
+def _random_worlds(count: int, seed: int, processes: int, switches: Switches, json: bool) -> None:
     from gravitate.simulate.random_worlds import WorldOutcome, run_worlds
 
     done = 0

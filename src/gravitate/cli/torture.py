@@ -105,10 +105,7 @@ def _show(report: Report) -> None:
             ("moves", moves or "none"),
             *([("events queued, most", report.queued_most)] if report.queued_most else []),
             ("memory of a broker, most (MiB)", max(it.max_mib for it in report.memory.values())),
-            (
-                "its growth, most (MiB)",
-                max(it.growth_mib for it in report.memory.values()),
-            ),
+            ("its growth, most (MiB)", max(it.growth_mib for it in report.memory.values())),
             ("verdict", "kept" if report.is_kept else "broken"),
         ],
         title=f"torture: {report.settings.fault}, seed {report.settings.seed}",

@@ -124,7 +124,7 @@ class Client:
         self._closed = True
         self._pings.stop()
         await self._keeper.stop(timeout_s)
-        self._end(RemoteProtocolError("the client was closed"), failed=False)
+        self.end(RemoteProtocolError("the client was closed"), failed=False)
 
     async def __aenter__(self) -> Client:
         await self.connect()
@@ -157,13 +157,11 @@ class Client:
         )
 
     def may_go_on(self) -> None:
+        """Something has changed for those who wait to publish."""
         self._room.set()
 
-    def ended(self, error: GravitateError) -> None:
-        self._end(error, failed=True)
-
-    def _end(self, error: GravitateError, failed: bool) -> None:
-        """Nothing more will happen: tell everybody who waits."""
+    def end(self, error: GravitateError, failed: bool) -> None:
+        """There will be no further connection: tell everybody who waits."""
         self._room.set()
         for outcome in self._outcomes():
             outcome.set_exception(error)

@@ -7,7 +7,7 @@ to say on it is the owner's business.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from gravitate.errors import GravitateError, MqttError, RemoteProtocolError
 from gravitate.wire.mqtt.codec import PacketReader, encode
@@ -15,23 +15,14 @@ from gravitate.wire.mqtt.codes import V5, ReasonCode
 from gravitate.wire.mqtt.packets import Connack, Connect, Disconnect, Packet, Pingreq
 from gravitate.wire.mqtt.properties import Property, number, reason_text
 
-
-class Owner(Protocol):
-    """What a connection reports to."""
-
-    def opened(self, connection: Connection) -> None:
-        """The broker has welcomed the client."""
-        ...
-
-    def received(self, connection: Connection, packets: list[Packet]) -> None: ...
-
-    def lost(self, connection: Connection, reason: GravitateError) -> None: ...
+if TYPE_CHECKING:
+    from gravitate.client.keeping import Keeper
 
 
 class Connection(asyncio.Protocol):
     """Made by `dial`, under a number."""
 
-    def __init__(self, owner: Owner, number: int) -> None:
+    def __init__(self, owner: Keeper, number: int) -> None:
         self._owner = owner
         self.number = number
         self._loop = asyncio.get_running_loop()
@@ -150,7 +141,7 @@ def refusal(what: str, packet: Connack | Disconnect) -> MqttError:
     return MqttError(f"{what}: {name}{f' ({words})' if words else ''}", packet.reason)
 
 
-async def dial(owner: Owner, number: int, host: str, port: int) -> Connection:
+async def dial(owner: Keeper, number: int, host: str, port: int) -> Connection:
     loop = asyncio.get_running_loop()
     try:
         _, connection = await loop.create_connection(lambda: Connection(owner, number), host, port)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from gravitate.client.connection import Connection, dial
 from gravitate.client.core import Alarm, Changed, Core, Dial, Effect, Failed, HangUp, Say
@@ -20,7 +20,10 @@ from gravitate.client.states import State
 from gravitate.errors import GravitateError, LocalProtocolError, MqttError, RemoteProtocolError
 from gravitate.wire.mqtt.codes import ReasonCode
 from gravitate.wire.mqtt.control import parse_server_reference
-from gravitate.wire.mqtt.packets import Connect, Packet
+from gravitate.wire.mqtt.packets import Packet
+
+if TYPE_CHECKING:
+    from gravitate.client.client import Client
 
 logger = logging.getLogger("gravitate.client")
 
@@ -41,28 +44,10 @@ TOLD: Final = {
 """What is logged."""
 
 
-class Owner(Protocol):
-    """The client, as its keeper sees it."""
-
-    def received(self, connection: Connection, packets: list[Packet]) -> None: ...
-
-    def introduction(self, dial: Dial) -> Connect:
-        """How the client introduces itself on a connection."""
-        ...
-
-    def may_go_on(self) -> None:
-        """Something has changed for those who wait to publish."""
-        ...
-
-    def ended(self, error: GravitateError) -> None:
-        """There will be no further connection."""
-        ...
-
-
 class Keeper:
     """One client's connection, renewed until it is stopped."""
 
-    def __init__(self, owner: Owner, core: ClientCore, requests: Requests) -> None:
+    def __init__(self, owner: Client, core: ClientCore, requests: Requests) -> None:
         self._owner = owner
         self._requests = requests
         self.core = core
@@ -149,7 +134,7 @@ class Keeper:
                     self._owner.may_go_on()
                 case Failed():
                     self.failure = self._reason
-                    self._owner.ended(self._reason)
+                    self._owner.end(self._reason, failed=True)
 
     def publish(self, due: list[Publication[Frame]]) -> None:
         if self.connection is not None:

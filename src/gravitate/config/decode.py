@@ -32,13 +32,9 @@ _KINDS: dict[Any, str] = {
 }
 
 
-def decode(document: Document, kind: type[S]) -> S:
-    """The document as a `kind`, or a `FileError` that names the line."""
-    return decode_part(document, kind)
-
-
-def decode_part(document: Document, kind: type[S], *root: str | int) -> S:
-    """What stands at the place `root` of the document as a `kind`."""
+def decode(document: Document, kind: type[S], *root: str | int) -> S:
+    """What stands at the place `root` of the document, or all of it, as a `kind`; a `FileError`
+    names the line."""
     try:
         return msgspec.convert(_value_at(document.data, root), kind)
     except msgspec.ValidationError as problem:

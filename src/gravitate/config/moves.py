@@ -8,19 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
-from gravitate.errors import FileError
+from gravitate.files import read_json
 from gravitate.model.moves import Move
-
-_moves = msgspec.json.Decoder(list[Move])
 
 
 def load(path: str | Path) -> list[Move]:
     """The moves in a file, in their order."""
-    try:
-        return _moves.decode(Path(path).read_bytes())
-    except OSError as problem:
-        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise FileError(f"is no JSON list of moves: {problem}", str(path)) from None
+    return read_json(Path(path), list[Move], "a JSON list of moves")

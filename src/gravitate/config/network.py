@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gravitate.broker.options import DEFAULTS, BrokerOptions
-from gravitate.config.decode import decode, decode_part, unknown_key
+from gravitate.config.decode import decode, unknown_key
 from gravitate.config.listeners import MqttSpec
 from gravitate.config.toml import Document, parse, read, render_key, render_value
 from gravitate.errors import FileError, InputError
@@ -172,7 +172,7 @@ def check_mechanisms(document: Document, known: Collection[str] | None = None) -
             raise unknown_key(document, name, (), "mechanisms")
         if known is None:
             try:
-                decode_part(document, catalogue.KINDS[name].settings, "mechanisms", name)
+                decode(document, catalogue.KINDS[name].settings, "mechanisms", name)
             except FileError:
                 raise
             except InputError as problem:
@@ -209,54 +209,37 @@ def _check_brokers(document: Document, network: Network) -> None:
     first_at: dict[str, int] = {}
     dimensions = len(network.brokers[0].coordinates)
     for index, broker in enumerate(network.brokers):
+        wrong = document.at("brokers", index)
         if not BROKER_ID.fullmatch(broker.id):
-            raise document.error(
+            raise wrong(
                 f"broker id {broker.id!r} is not accepted: write letters, digits, '.', '_' and "
                 "'-', at most 64, the first a letter or digit",
-                "brokers",
-                index,
                 "id",
             )
         if broker.id in first_at:
             line = document.line_of(("brokers", first_at[broker.id], "id"))
-            raise document.error(
-                f"duplicate broker id '{broker.id}': line {line} has it already",
-                "brokers",
-                index,
-                "id",
-            )
+            raise wrong(f"duplicate broker id '{broker.id}': line {line} has it already", "id")
         first_at[broker.id] = index
         if not HOST.fullmatch(broker.address.host) or not _is_encodable(broker.address.host):
-            raise document.error(
+            raise wrong(
                 f"host {broker.address.host[:40]!r} of '{broker.id}' is not accepted: write a name "
                 "or an address without spaces, of at most 255 characters",
-                "brokers",
-                index,
                 "address",
                 "host",
             )
         if broker.mqtt.write_bytes_low >= broker.mqtt.write_bytes_high:
-            raise document.error(
+            raise wrong(
                 f"write_bytes_low {broker.mqtt.write_bytes_low} of '{broker.id}' is not accepted: "
                 f"write less than write_bytes_high, which is {broker.mqtt.write_bytes_high}",
-                "brokers",
-                index,
                 "mqtt",
                 "write_bytes_low",
             )
         if not all(math.isfinite(value) for value in broker.coordinates):
-            raise document.error(
-                f"coordinates of '{broker.id}' must be finite numbers",
-                "brokers",
-                index,
-                "coordinates",
-            )
+            raise wrong(f"coordinates of '{broker.id}' must be finite numbers", "coordinates")
         if len(broker.coordinates) != dimensions:
-            raise document.error(
+            raise wrong(
                 f"'{broker.id}' has {len(broker.coordinates)} coordinates and "
                 f"'{network.brokers[0].id}' has {dimensions}: give all brokers the same number",
-                "brokers",
-                index,
                 "coordinates",
             )
 
@@ -291,32 +274,26 @@ def _check_links(document: Document, network: Network) -> None:
     ids = {broker.id for broker in network.brokers}
     first_at: dict[frozenset[str], int] = {}
     for index, link in enumerate(network.links):
+        wrong = document.at("links", index)
         for end, broker in enumerate(link.between):
             if broker not in ids:
-                raise document.error(
-                    f"link to unknown broker '{broker}'", "links", index, "between", end
-                )
+                raise wrong(f"link to unknown broker '{broker}'", "between", end)
         one, other = link.between
         if one == other:
-            raise document.error(f"'{one}' is linked to itself", "links", index, "between")
+            raise wrong(f"'{one}' is linked to itself", "between")
         pair = frozenset(link.between)
         if pair in first_at:
             line = document.line_of(("links", first_at[pair], "between"))
-            raise document.error(
+            raise wrong(
                 f"'{one}' and '{other}' are linked twice: line {line} has the link already",
-                "links",
-                index,
                 "between",
             )
         first_at[pair] = index
         for key in ("latency_ms", "bandwidth_bytes_per_s"):
             value: float = getattr(link, key)
             if not (math.isfinite(value) and value >= 0):
-                raise document.error(
-                    f"'{key}' is {value}, which is not accepted: write a number from 0",
-                    "links",
-                    index,
-                    key,
+                raise wrong(
+                    f"'{key}' is {value}, which is not accepted: write a number from 0", key
                 )
 
 

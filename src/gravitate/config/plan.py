@@ -25,8 +25,7 @@ import msgspec
 from gravitate.config import network as network_file
 from gravitate.config.network import LinkSpec, Network
 from gravitate.errors import FileError, GravitateError
-from gravitate.files import write_json
-from gravitate.model.decoding import UNREADABLE
+from gravitate.files import read_json, write_json
 from gravitate.model.moves import ClientMove, Move, Rationale
 
 Metrics = dict[str, float | None]
@@ -129,14 +128,7 @@ def save(plan: Plan, path: str | Path, *, durable: bool = False) -> None:
 
 def load(path: str | Path) -> Plan:
     """The plan at `path`, checked; a `FileError` says what is wrong."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as problem:
-        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
-    try:
-        plan = msgspec.json.decode(content, type=Plan)
-    except UNREADABLE as problem:
-        raise FileError(f"is not a plan: {problem}", str(path)) from None
+    plan = read_json(Path(path), Plan, "a plan")
     try:
         wrong = next(_faults(plan), None)
     except FileError as problem:
@@ -165,12 +157,7 @@ def undoing(plan: Plan, done: Sequence[Move]) -> Plan:
         )
         back.append(
             msgspec.structs.replace(
-                move,
-                id="",
-                source=move.target,
-                target=move.source,
-                why=why,
-                path=move.path[::-1],
+                move, id="", source=move.target, target=move.source, why=why, path=move.path[::-1]
             )
         )
     whole = len(done) == len(plan.moves)

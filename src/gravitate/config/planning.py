@@ -89,8 +89,7 @@ class SubscriberOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "best"
     delay_max: Annotated[
-        float,
-        Meta(description="How much longer than the shortest a way may be, as a share of it."),
+        float, Meta(description="How much longer than the shortest a way may be, as a share of it.")
     ] = 0.3
     delay_ms_max: Annotated[
         float,
@@ -106,8 +105,7 @@ class SubscriberOptions(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(description="Of how many boxes a broker's filter is reckoned to be.")
     ] = 3
     axes: Annotated[
-        int,
-        Meta(description="Dimensions of interests: topic, then most constrained attributes."),
+        int, Meta(description="Dimensions of interests: topic, then most constrained attributes.")
     ] = 2
     seed: Annotated[int, Meta(description="What the algorithm draws from.", ge=0)] = 0
     moves_max: Annotated[

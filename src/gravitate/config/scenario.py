@@ -296,13 +296,12 @@ def _check_clients(
 ) -> None:
     taken = Counter(client.id for client in clients)
     for index, client in enumerate(scenario.clients):
+        wrong = document.at("clients", index)
         if taken[client.id] > 1:
-            raise document.error(f"client '{client.id}' is there already", "clients", index, "id")
+            raise wrong(f"client '{client.id}' is there already", "id")
         if client.broker not in brokers:
-            raise document.error(
+            raise wrong(
                 f"client '{client.id}' is on broker '{client.broker}', which the network lacks",
-                "clients",
-                index,
                 "broker",
             )
         names = Counter(subscription.name for subscription in client.subscriptions)
@@ -324,10 +323,8 @@ def _check_clients(
             try:
                 parse_condition(condition)
             except FilterError as problem:
-                raise document.error(
+                raise wrong(
                     f"advertisement of '{client.id}':\n{problem.pointed()}",
-                    "clients",
-                    index,
                     "advertisements",
                     number,
                 ) from None
@@ -339,31 +336,19 @@ def _check_faults(
     links = {frozenset(link.between) for link in network.links}
     brokers = {broker.id for broker in network.brokers}
     for index, fault in enumerate(scenario.faults):
+        wrong = document.at("faults", index)
         if not (0 <= fault.at_s < math.inf and 0 < fault.for_s < math.inf):
-            raise document.error(
+            raise wrong(
                 f"a fault starts at 'at_s' from 0 and lasts 'for_s' above 0; this one has "
-                f"{fault.at_s:g} and {fault.for_s:g}",
-                "faults",
-                index,
+                f"{fault.at_s:g} and {fault.for_s:g}"
             )
         if isinstance(fault, DelayLink) and not 0 <= fault.extra_ms < math.inf:
-            raise document.error(
-                f"'extra_ms' is {fault.extra_ms:g}: write a number from 0",
-                "faults",
-                index,
-                "extra_ms",
-            )
+            raise wrong(f"'extra_ms' is {fault.extra_ms:g}: write a number from 0", "extra_ms")
         match fault:
             case CutLink() | DelayLink() if frozenset(fault.between) not in links:
                 a, b = fault.between
-                raise document.error(
-                    f"there is no link between '{a}' and '{b}'", "faults", index, "between"
-                )
+                raise wrong(f"there is no link between '{a}' and '{b}'", "between")
             case RestartBroker() if fault.broker not in brokers:
-                raise document.error(
-                    f"there is no broker '{fault.broker}'", "faults", index, "broker"
-                )
+                raise wrong(f"there is no broker '{fault.broker}'", "broker")
             case DisconnectClient() if fault.client not in clients:
-                raise document.error(
-                    f"there is no client '{fault.client}'", "faults", index, "client"
-                )
+                raise wrong(f"there is no client '{fault.client}'", "client")

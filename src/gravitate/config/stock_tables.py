@@ -217,10 +217,7 @@ def _ratings(mix: str, chances: npt.NDArray[np.float64]) -> npt.NDArray[np.int64
 
 
 def _placed(
-    mix: str,
-    places: Sequence[str],
-    rating: npt.NDArray[np.int64],
-    chances: npt.NDArray[np.float64],
+    mix: str, places: Sequence[str], rating: npt.NDArray[np.int64], chances: npt.NDArray[np.float64]
 ) -> list[str]:
     """The broker of each subscriber."""
     if mix == "enterprise" and len(places) > 1:
@@ -232,9 +229,7 @@ def _placed(
 
 
 def _conditions(
-    published: quotes.Quotes,
-    rating: npt.NDArray[np.int64],
-    chances: npt.NDArray[np.float64],
+    published: quotes.Quotes, rating: npt.NDArray[np.int64], chances: npt.NDArray[np.float64]
 ) -> tuple[list[str], npt.NDArray[np.int64]]:
     """A condition for each subscriber, empty for those who want all, and how many quotes meet it.
 

@@ -15,7 +15,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,10 @@ class Document:
     def error(self, message: str, *place: str | int) -> FileError:
         """An error about what stands at `place`."""
         return FileError(message, self.path, self.line_of(place))
+
+    def at(self, *place: str | int) -> Callable[..., FileError]:
+        """The same for places below one."""
+        return lambda message, *below: self.error(message, *place, *below)
 
 
 def read(path: str | Path) -> Document:

@@ -20,12 +20,11 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gravitate import __version__
 from gravitate.errors import FileError
-from gravitate.files import write_json
-from gravitate.trace.reader import check_columns
+from gravitate.files import read_json, write_json
+from gravitate.trace import reader
 
 MANIFEST: Final = "workload.json"
 
@@ -149,17 +148,12 @@ class WorkloadManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 def load_manifest(directory: str | Path) -> WorkloadManifest:
     """The manifest of a workload's folder."""
     path = Path(directory) / MANIFEST
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=WorkloadManifest)
-    except FileNotFoundError:
+    if not path.exists():
         raise FileError(
             f"has no {MANIFEST}: write the folder of a workload, as `gravitate workload` makes it",
             str(directory),
-        ) from None
-    except OSError as problem:
-        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
-    except msgspec.DecodeError as problem:
-        raise FileError(f"is not the manifest of a workload: {problem}", str(path)) from None
+        )
+    return read_json(path, WorkloadManifest, "the manifest of a workload")
 
 
 def table_files(directory: str | Path, table: str) -> list[Path]:
@@ -168,12 +162,5 @@ def table_files(directory: str | Path, table: str) -> list[Path]:
 
 
 def read_file(path: Path, table: str) -> pa.Table:
-    """The rows of one file of a table; a `FileError` names the file and the column that is not
-    what the schema says."""
-    try:
-        with pq.ParquetFile(path) as file:
-            check_columns(file.schema_arrow, TABLES[table], table, str(path))
-            return file.read().select(TABLES[table].names).cast(TABLES[table])
-    except (pa.ArrowException, OSError, ValueError) as problem:
-        reason = str(problem).splitlines()[0]
-        raise FileError(f"cannot be read as Parquet: {reason}", str(path)) from None
+    """The rows of one file of a table."""
+    return reader.read_file(path, table, schemas=TABLES)

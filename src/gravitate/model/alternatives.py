@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from gravitate.model.regions import (
-    ConjunctionRegion,
-    Region,
-    region_within,
-    regions_overlap,
-)
+from gravitate.model.regions import ConjunctionRegion, Region, region_within, regions_overlap
 
 
 class Alternatives:

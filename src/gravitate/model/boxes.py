@@ -1,8 +1,8 @@
-"""The bounding box of a filter in chosen dimensions: what subscriber assignment works on.
+"""The bounding box of a conjunction in chosen dimensions: what subscriber assignment works on.
 
 An event's coordinate in a dimension is the number that the attribute is or reads as. The box
 holds every matching event in the dimensions where the event has a coordinate. A dimension that
-the filter leaves open, or constrains only to values without a coordinate (`symbol = 'YHOO'`, a
+the conjunction leaves open, or constrains only to values without a coordinate (`symbol = 'YHOO'`, a
 truth value, missing), is unbounded: such a constraint says nothing about where the events are.
 `symbol = '10'` has a coordinate and bounds the dimension.
 """
@@ -14,9 +14,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gravitate.model.filters import Filter
 from gravitate.model.intervals import Numbers
-from gravitate.model.regions import ConjunctionRegion, Region, filter_regions
+from gravitate.model.regions import ConjunctionRegion, Region
 from gravitate.model.semantics import text_number
 
 
@@ -25,12 +24,6 @@ class Box(msgspec.Struct, frozen=True):
 
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-
-    def contains(self, point: Sequence[float]) -> bool:
-        """Whether a point lies in the box, borders included."""
-        return all(
-            low <= x <= high for low, x, high in zip(self.lows, point, self.highs, strict=True)
-        )
 
     def joined(self, other: Box) -> Box:
         """The smallest box around both."""
@@ -54,12 +47,3 @@ def conjunction_box(conjunction: ConjunctionRegion, dimensions: Sequence[str]) -
     """The smallest box known to hold all events of a conjunction."""
     extents = [_extent(conjunction.by_attribute.get(dimension)) for dimension in dimensions]
     return Box(tuple(low for low, _ in extents), tuple(high for _, high in extents))
-
-
-def bounding_box(filter: Filter, dimensions: Sequence[str]) -> Box | None:
-    """The smallest box known to hold all matching events, or None when there are none."""
-    box: Box | None = None
-    for conjunction in filter_regions(filter):
-        found = conjunction_box(conjunction, dimensions)
-        box = found if box is None else box.joined(found)
-    return box

@@ -18,13 +18,7 @@ from typing import Any, Final
 from gravitate.errors import FilterError
 from gravitate.model.alternatives import Alternatives
 from gravitate.model.filters import EVERYTHING, Conjunction, Filter, Op, Operand, Predicate, Scalar
-from gravitate.model.limits import (
-    CONJUNCTIONS_MAX,
-    TEXT_OPS,
-    Measure,
-    refuse_beyond,
-    refuse_many,
-)
+from gravitate.model.limits import CONJUNCTIONS_MAX, TEXT_OPS, Measure, refuse_beyond, refuse_many
 from gravitate.model.patterns import classified, glob_like, text_glob
 from gravitate.model.regions import (
     ConjunctionRegion,
@@ -255,11 +249,6 @@ def _narrowed(filter: Filter, further: Conjunction) -> tuple[Filter, Measure]:
     refuse_many(len(found), sum(map(len, found)))
     measure = refuse_beyond([_constraints(conjunction) for conjunction in found])
     return Filter(tuple(sorted(found, key=_conjunction_key))), measure
-
-
-def disjoin(*filters: Filter) -> Filter:
-    """What any of the filters matches."""
-    return any_of(c for f in filters for c in f.conjunctions)
 
 
 def checked(filter: Filter) -> Filter:

@@ -65,11 +65,6 @@ def intersects(f: Filter, g: Filter) -> bool:
     return False
 
 
-def equivalent(f: Filter, g: Filter) -> bool:
-    """Whether the filters are found to match the same events."""
-    return covers(f, g) and covers(g, f)
-
-
 def is_empty(filter: Filter) -> bool:
     """Whether it is found that no event matches."""
     return not filter_regions(filter)

@@ -36,12 +36,7 @@ _number_match: Final = re.compile(
 
 TRUTH_TEXTS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
-_COMPLEMENTS: Final = {
-    Op.NE: Op.EQ,
-    Op.NOT_IN: Op.IN,
-    Op.NOT_LIKE: Op.LIKE,
-    Op.NOT_TOPIC: Op.TOPIC,
-}
+_COMPLEMENTS: Final = {Op.NE: Op.EQ, Op.NOT_IN: Op.IN, Op.NOT_LIKE: Op.LIKE, Op.NOT_TOPIC: Op.TOPIC}
 _ORDERS: Final[Mapping[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
     Op.LE: operator.le,

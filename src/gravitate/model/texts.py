@@ -293,24 +293,21 @@ def _contradictory(shapes: tuple[Shape, ...], unlike: tuple[Shape, ...], prefix:
     return False
 
 
-def _strongest(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+def _strongest(
+    shapes: Iterable[Shape], within: Callable[[Shape, Shape], bool] = shape_within
+) -> tuple[Shape, ...]:
     """The shapes without those that another implies."""
     kept: list[Shape] = []
     for shape in shapes:
-        if not any(shape_within(other, shape) for other in kept):
-            kept = [other for other in kept if not shape_within(shape, other)]
+        if not any(within(other, shape) for other in kept):
+            kept = [other for other in kept if not within(shape, other)]
             kept.append(shape)
     return tuple(kept)
 
 
-def _weakest(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+def _weakest(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
     """The shapes without those that imply another."""
-    kept: list[Shape] = []
-    for shape in shapes:
-        if not any(shape_within(shape, other) for other in kept):
-            kept = [other for other in kept if not shape_within(other, shape)]
-            kept.append(shape)
-    return tuple(kept)
+    return _strongest(shapes, lambda one, other: shape_within(other, one))
 
 
 def _outside(shape: Shape, low: str, high: str | None) -> bool:
@@ -350,7 +347,7 @@ def text_class(
         return (frozenset((low,)), None) if single else empty
     if shapes or unlike:
         shapes = _strongest(shapes)
-        unlike = _weakest(tuple(shape for shape in unlike if not _outside(shape, low, high)))
+        unlike = _weakest(shape for shape in unlike if not _outside(shape, low, high))
         if _contradictory(shapes, unlike, _prefix_shape(low, high)):
             return empty
     if excluded:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -21,6 +21,9 @@ from gravitate.model.moves import ClientMove, Move, MoveOutcome, client_of
 from gravitate.overlay.topology import Neighbourhood
 from gravitate.serve.http.client_pages import ClientList
 from gravitate.serve.node.moves import MoveList, MoveRecord
+from gravitate.serve.node.status import NodeStatus
+
+T = TypeVar("T")
 
 ANSWER_S_MAX: Final = 5.0
 """How long a broker may take for what it knows at once."""
@@ -40,17 +43,30 @@ class OutcomeUnknown(EnvironmentLack):
     """A broker may have taken a request and does not tell what became of it."""
 
 
-def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float = 0.0) -> Any:
-    """The answer of a broker, decoded as `what`; None when it knows no such page.
-
-    With a body it is a POST. A request that is refused raises `Refused`; a POST that went out and
-    has no answer that can be read raises `OutcomeUnknown`."""
-    address = spec.address
-    if not address.http:
+def check_port(spec: BrokerSpec) -> None:
+    """Refuse a broker that cannot be asked."""
+    if not spec.address.http:
         raise InputError(
             f"broker '{spec.id}' has no http port in the network file: give it one, "
             "it is asked over HTTP"
         )
+
+
+def ask(
+    spec: BrokerSpec,
+    path: str,
+    what: Any,
+    body: Any = None,
+    wait_s: float = 0.0,
+    besides: int | None = None,
+) -> Any:
+    """The answer of a broker, decoded as `what`; None when it knows no such page.
+
+    With a body it is a POST. A request that is refused raises `Refused`; a POST that went out and
+    has no answer that can be read raises `OutcomeUnknown`. `besides` is a status of failure that
+    comes with an answer all the same."""
+    check_port(spec)
+    address = spec.address
     connection = http.client.HTTPConnection(
         address.host, address.http, timeout=ANSWER_S_MAX + wait_s
     )
@@ -67,10 +83,10 @@ def ask(spec: BrokerSpec, path: str, what: Any, body: Any = None, wait_s: float 
         status, content = answer.status, answer.read()
         if status == NOT_FOUND:
             return None
-        if status >= 500:
+        if status >= 500 and status != besides:
             # What stands before a broker cannot know more, nor a page that failed.
             raise lack(f"broker '{spec.id}' has failed, or what stands before it: {status}")
-        if status >= 400:
+        if 400 <= status < 500:
             raise Refused(f"broker '{spec.id}' refuses: {reason_in(content)}")
         return msgspec.json.decode(content, type=what)
     except (OSError, http.client.HTTPException) as problem:
@@ -195,6 +211,19 @@ def places(network: Network, page: str = "/clients") -> tuple[dict[str, str], li
     return found, [spec.id for spec in network.brokers if answers.get(spec.id) is None]
 
 
+def statuses(network: Network) -> dict[str, NodeStatus | None]:
+    """How every broker is; None for one that does not tell."""
+
+    def one(spec: BrokerSpec) -> NodeStatus | None:
+        try:
+            told: NodeStatus | None = ask(spec, "/status", NodeStatus)
+        except GravitateError:
+            return None
+        return told
+
+    return _each(network.brokers, one)
+
+
 def neighbourhoods(network: Network) -> tuple[dict[str, Neighbourhood], dict[str, str]]:
     """What each broker says of its neighbours, and why others say nothing."""
 
@@ -205,11 +234,10 @@ def neighbourhoods(network: Network) -> tuple[dict[str, Neighbourhood], dict[str
             return str(problem)
         return told or f"broker '{spec.id}' knows no topology: is it of this version?"
 
-    with ThreadPoolExecutor(max_workers=min(32, len(network.brokers))) as pool:
-        answers = list(zip(network.brokers, pool.map(one, network.brokers), strict=True))
+    answers = _each(network.brokers, one)
     return (
-        {spec.id: told for spec, told in answers if isinstance(told, Neighbourhood)},
-        {spec.id: told for spec, told in answers if isinstance(told, str)},
+        {id: told for id, told in answers.items() if isinstance(told, Neighbourhood)},
+        {id: told for id, told in answers.items() if isinstance(told, str)},
     )
 
 
@@ -236,5 +264,10 @@ def _of_all(
     asked = [spec for spec in network.brokers if spec.address.http]
     if not asked:
         raise InputError(f"no broker of network '{network.name}' has an http port: nobody to ask")
-    with ThreadPoolExecutor(max_workers=min(32, len(asked))) as pool:
-        return {spec.id: it for spec, it in zip(asked, pool.map(one, asked), strict=True)}
+    return _each(asked, one)
+
+
+def _each(specs: Sequence[BrokerSpec], one: Callable[[BrokerSpec], T]) -> dict[str, T]:
+    """What is to be had of each broker, all at once."""
+    with ThreadPoolExecutor(max_workers=min(32, len(specs))) as pool:
+        return {spec.id: it for spec, it in zip(specs, pool.map(one, specs), strict=True)}

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import http.client
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -23,17 +22,14 @@ from typing import Any, Final
 import msgspec
 
 from gravitate.config.network import BrokerSpec, Network
-from gravitate.errors import InputError
-from gravitate.model.decoding import UNREADABLE
-from gravitate.operate.asking import reason_in
+from gravitate.errors import EnvironmentLack, GravitateError
+from gravitate.operate.asking import OutcomeUnknown, ask, check_port
 from gravitate.serve.control.network import broker_spec
-from gravitate.serve.http.pages import JSON
 from gravitate.serve.http.restart_page import Restarting
 from gravitate.serve.node.status import NodeStatus, Readiness
 
-ANSWER_S_MAX: Final = 3.0
-"""How long a broker may take over one answer."""
 LOOK_EVERY_S: Final = 0.1
+NOT_READY: Final = 503
 PATIENCE_S: Final = 60.0
 """How long a broker may take, by default, to be ready, and again after it was restarted."""
 
@@ -67,14 +63,8 @@ class RollingRestart(msgspec.Struct, frozen=True):
     reason: str = ""
     left: tuple[str, ...] = ()
     """Those that were not asked."""
-
-
-class _Stopped(Exception):
-    """It does not go on; the message says why."""
-
-
-class _Silent(_Stopped):
-    """A broker does not answer; it may have taken what it was asked."""
+    interrupted: bool = False
+    """Somebody has ended it before it was through."""
 
 
 def roll(
@@ -88,17 +78,21 @@ def roll(
     order = tuple(dict.fromkeys(brokers)) or tuple(spec.id for spec in network.brokers)
     concerned = {broker: _concerned(network, broker) for broker in order}
     done: list[Restarted] = []
-    failed = order[0]
+    failed, reason, interrupted = order[0], "", False
     try:
         for specs in concerned.values():
             for spec in specs:
                 _status(spec)
         for failed in order:
             done.append(_restarted(concerned[failed], patience_s, tell))
-    except _Stopped as problem:
-        left = order[len(done) + 1 :]
-        return RollingRestart(network.name, tuple(done), failed, str(problem), left)
-    return RollingRestart(network.name, tuple(done))
+    except GravitateError as problem:
+        reason = str(problem)
+    except KeyboardInterrupt:
+        reason, interrupted = f"interrupted; '{failed}' may have been asked to restart", True
+    else:
+        failed = ""
+    left = order[len(done) + 1 :]
+    return RollingRestart(network.name, tuple(done), failed, reason, left, interrupted)
 
 
 def _concerned(network: Network, broker: str) -> list[BrokerSpec]:
@@ -107,11 +101,7 @@ def _concerned(network: Network, broker: str) -> list[BrokerSpec]:
     near = network.topology().near()
     specs = [broker_spec(network, one) for one in (broker, *near[broker])]
     for spec in specs:
-        if not spec.address.http:
-            raise InputError(
-                f"broker '{spec.id}' has no http port in the network file: give it one, it is "
-                f"asked over HTTP when '{broker}' is restarted"
-            )
+        check_port(spec)
     return specs
 
 
@@ -122,7 +112,8 @@ def _restarted(concerned: list[BrokerSpec], patience_s: float, tell: Tell) -> Re
     before = _status(broker).incarnation
     asked_s = time.monotonic()
     tell(broker.id, Step.ASKED)
-    _ask(broker)
+    with contextlib.suppress(OutcomeUnknown):  # Whether it has heard shows later.
+        _told(broker, "/restart", Restarting, {})
     until_s = asked_s + patience_s
     _await_back(broker, before, until_s)
     back_s = time.monotonic()
@@ -137,15 +128,15 @@ def _await_ready(specs: list[BrokerSpec], until_s: float, when: str) -> None:
     """Until all of them answer that they are ready, and have no link that is down."""
     while lacking := next(filter(None, map(_lack, specs)), ""):
         if time.monotonic() >= until_s:
-            raise _Stopped(f"{lacking}, {when}")
+            raise EnvironmentLack(f"{lacking}, {when}")
         time.sleep(LOOK_EVERY_S)
 
 
 def _lack(spec: BrokerSpec) -> str:
     """What keeps a broker from being ready; empty when nothing does."""
     try:
-        told: Readiness = _answer(spec, "GET", "/ready", Readiness)
-    except _Stopped as problem:
+        told: Readiness = _told(spec, "/ready", Readiness)
+    except GravitateError as problem:
         return str(problem)
     for peer, why in told.awaited.items():
         return f"broker '{spec.id}' is not ready: it waits for '{peer}', {why}"
@@ -161,42 +152,21 @@ def _await_back(broker: BrokerSpec, before: int, until_s: float) -> None:
             if _status(broker).incarnation != before:
                 return
             lacking = f"broker '{broker.id}' goes on and does not restart"
-        except _Stopped as problem:
+        except GravitateError as problem:
             lacking = f"{problem}, after it was asked to restart: who runs it starts it again?"
         if time.monotonic() >= until_s:
-            raise _Stopped(lacking)
+            raise EnvironmentLack(lacking)
         time.sleep(LOOK_EVERY_S)
 
 
 def _status(spec: BrokerSpec) -> NodeStatus:
-    told: NodeStatus = _answer(spec, "GET", "/status", NodeStatus)
+    told: NodeStatus = _told(spec, "/status", NodeStatus)
     return told
 
 
-def _ask(broker: BrokerSpec) -> None:
-    """Ask for the restart; whether one that does not answer has heard it shows later."""
-    with contextlib.suppress(_Silent):
-        _answer(broker, "POST", "/restart", Restarting)
-
-
-def _answer(spec: BrokerSpec, method: str, path: str, what: Any) -> Any:
-    """What a broker says; one that refuses, or cannot be understood, ends the whole."""
-    address = spec.address
-    where = f"broker '{spec.id}' at {address.host}:{address.http}"
-    connection = http.client.HTTPConnection(address.host, address.http, timeout=ANSWER_S_MAX)
-    try:
-        body = b"{}" if method == "POST" else None
-        connection.request(method, path, body, {"Content-Type": JSON} if body else {})
-        answer = connection.getresponse()
-        content = answer.read()
-        if 400 <= answer.status < 500:
-            raise _Stopped(f"{where} refuses {method} {path}: {reason_in(content)}")
-        return msgspec.json.decode(content, type=what)
-    except (OSError, http.client.HTTPException) as problem:
-        raise _Silent(f"{where} does not answer ({problem or type(problem).__name__})") from None
-    except UNREADABLE as problem:
-        raise _Stopped(
-            f"{where} answers {path} with what is not expected ({problem}): is it of this version?"
-        ) from None
-    finally:
-        connection.close()
+def _told(spec: BrokerSpec, path: str, what: Any, body: Any = None) -> Any:
+    """What a broker says; one that is not ready says so with a failure."""
+    told = ask(spec, path, what, body, besides=NOT_READY)
+    if told is None:
+        raise EnvironmentLack(f"broker '{spec.id}' has no {path}: is it of this version?")
+    return told

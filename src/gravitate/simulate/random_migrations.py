@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 
 from gravitate.broker.core import Broker
-from gravitate.broker.sessions.session import Session
+from gravitate.broker.sessions.clients import Session
 from gravitate.model.moves import ClientMove, Rationale, ReassignSubscriber, RelocatePublisher
 from gravitate.simulate import random_clients as draw
 from gravitate.simulate.clients import Client

@@ -12,12 +12,11 @@ what comes in over the whole run that mechanisms sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import Matched, Observer
 from gravitate.config import latencies
 from gravitate.config.build import shaped
 from gravitate.config.script import Script, ServiceTimes
@@ -166,17 +165,9 @@ class Traffic(Observer):
         """How long brokers took for the events that came in."""
         return (SERVICE.input_ms + SERVICE.event_ms) * self.events_in / 1000
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
         if self._counting:
-            self.events_in += len(batch)
+            self.events_in += len(hop.batch)
 
     def on_delivered(self, broker: str, session: str, batch: Batch, qos: int, now: float) -> None:
         if self._counting:

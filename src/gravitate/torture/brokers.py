@@ -4,13 +4,15 @@ A broker is `gravitate broker FILE ID` with a network file and a log of its own.
 what they take of memory, and which of them ended though nobody had ended them. Does not know why
 somebody ends one.
 
-Invariants: no process outlives `close`; one that is paused is resumed or killed there.
+Invariants: no process outlives `close`, nor on Linux the run, however that ends; one that is paused
+is resumed or killed there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import re
 import signal
 import subprocess
@@ -33,6 +35,15 @@ LOOK_EVERY_S: Final = 0.1
 WATCH_EVERY_S: Final = 0.5
 MIB: Final = 1024 * 1024
 ERROR: Final = re.compile(r"^Traceback \(most recent|^\S+ \S+ (?:ERROR|CRITICAL) ", re.MULTILINE)
+
+
+_LIBC: Final = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def _end_with_parent() -> None:
+    """In a new process: when the run is killed and cannot end its brokers, the system does."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Memory(msgspec.Struct):
@@ -72,6 +83,7 @@ class Broker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
             )
         self._wanted = True
 

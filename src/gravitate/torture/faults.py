@@ -69,7 +69,6 @@ async def kill(scene: Scene, until: float) -> None:
     """kill -9 of a random broker, started again after a moment."""
     while scene.now() < until and (broker := scene.any_broker()) is not None:
         async with scene.disturbed(broker.id, KILLED, recovers_s=0.0):
-            scene.ledger.killed(broker.id, scene.now())
             await broker.kill()
             await scene.pause_between(0.1, 4.0, until)
             broker.start()

@@ -43,6 +43,7 @@ import msgspec
 from gravitate.config.network import Network
 from gravitate.torture.ledger import (
     ENDS_CONNECTIONS,
+    KILLED,
     Arrival,
     Closing,
     Ledger,
@@ -109,6 +110,7 @@ class Judge:
         self._now = now
         self._ways = Ways(network, ledger)
         self._disturbances = Disturbances(ledger.disturbances)
+        self._kills = [one for one in ledger.disturbances if one.what == KILLED]
         self._pauses = Disturbances(
             [
                 one
@@ -205,13 +207,13 @@ class Judge:
 
     def _is_taken(self, presence: Presence, publication: Publication) -> bool:
         """Whether a killed broker may have been alone in having the publication."""
-        if not self._ledger.kills:
+        if not self._kills:
             return False
         end = min(self._now, presence.ended_at)
         way, arrived_at = self._transit(presence, publication, end)
         return any(
-            kill.broker in way and publication.sent_at <= kill.at <= arrived_at
-            for kill in self._ledger.kills
+            kill.spot in way and publication.sent_at <= kill.began_at <= arrived_at
+            for kill in self._kills
         )
 
     def _transit(

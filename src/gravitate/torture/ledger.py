@@ -96,11 +96,6 @@ class Disturbance(msgspec.Struct):
     ended_at: float = math.inf
 
 
-class Kill(NamedTuple):
-    broker: str
-    at: float
-
-
 class Sighting(NamedTuple):
     """A client was, or was asked to be, attached or served at a broker."""
 
@@ -126,7 +121,6 @@ class Ledger:
         """In the order of their numbers."""
         self.presences: list[Presence] = []
         self.disturbances: list[Disturbance] = []
-        self.kills: list[Kill] = []
         self.sightings: list[Sighting] = []
         self.closings: list[Closing] = []
         self.moves = {outcome.value: 0 for outcome in MoveOutcome}
@@ -170,9 +164,6 @@ class Ledger:
         disturbance = Disturbance(spot, what, at)
         self.disturbances.append(disturbance)
         return disturbance
-
-    def killed(self, broker: str, at: float) -> None:
-        self.kills.append(Kill(broker, at))
 
     def seen(self, client: str, broker: str, at: float) -> None:
         self.sightings.append(Sighting(client, broker, at))

@@ -39,10 +39,7 @@ class Proxy:
     between two pieces."""
 
     def __init__(
-        self,
-        port: int,
-        target_port: int,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        self, port: int, target_port: int, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self.port = port
         self.target_port = target_port

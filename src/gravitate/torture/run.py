@@ -31,14 +31,7 @@ from gravitate.torture.brokers import Brokers
 from gravitate.torture.clients import Client, Publisher, Subscriber
 from gravitate.torture.faults import FAULTS
 from gravitate.torture.judging import Judge, Judgement, judge
-from gravitate.torture.ledger import (
-    STAYING,
-    VISITING,
-    ClientSpec,
-    Disturbance,
-    Ledger,
-    Role,
-)
+from gravitate.torture.ledger import STAYING, VISITING, ClientSpec, Disturbance, Ledger, Role
 from gravitate.torture.movers import Mover
 from gravitate.torture.proxies import Proxies
 from gravitate.torture.scene import Scene

@@ -95,11 +95,7 @@ class Disturbances:
             self._by_spot.setdefault(one.spot, []).append((one.began_at, one.ended_at))
 
     def within(
-        self,
-        spots: Collection[Spot],
-        since: float,
-        until: float,
-        also: Sequence[Interval] = (),
+        self, spots: Collection[Spot], since: float, until: float, also: Sequence[Interval] = ()
     ) -> list[Interval]:
         """When any of the spots was disturbed, and `also` these: intervals in order, within the
         bounds, joined."""
@@ -124,11 +120,7 @@ class Disturbances:
         ]
 
     def longest_free_s(
-        self,
-        spots: Collection[Spot],
-        since: float,
-        until: float,
-        also: Sequence[Interval] = (),
+        self, spots: Collection[Spot], since: float, until: float, also: Sequence[Interval] = ()
     ) -> float:
         """The longest time in one piece without a disturbance."""
         longest, free_from = 0.0, since

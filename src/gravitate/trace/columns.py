@@ -111,10 +111,7 @@ class RowColumns:
     """Rows that come one by one."""
 
     def __init__(
-        self,
-        schema: pa.Schema,
-        rows_max: int = ROWS_PER_GROUP,
-        bytes_max: int = BYTES_PER_GROUP,
+        self, schema: pa.Schema, rows_max: int = ROWS_PER_GROUP, bytes_max: int = BYTES_PER_GROUP
     ) -> None:
         self._schema = schema
         self._rows_max = rows_max

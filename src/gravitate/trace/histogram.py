@@ -44,10 +44,7 @@ def bucket_delay_s(bucket: ArrayLike) -> NDArray[np.float64]:
 
 
 def percentiles_s(
-    buckets: ArrayLike,
-    counts: ArrayLike,
-    shares: Sequence[float],
-    delay_s_max: float = math.inf,
+    buckets: ArrayLike, counts: ArrayLike, shares: Sequence[float], delay_s_max: float = math.inf
 ) -> list[float]:
     """The delays at `shares` (0.5 for the median) of a histogram given by its classes and counts.
 

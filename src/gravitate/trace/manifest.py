@@ -9,7 +9,7 @@ import msgspec
 
 from gravitate import __version__
 from gravitate.errors import FileError
-from gravitate.files import write_json
+from gravitate.files import read_json, write_json
 
 NAME = "run.json"
 
@@ -46,14 +46,9 @@ def check_unused(directory: str | Path) -> None:
 def load(directory: str | Path) -> RunManifest:
     """The manifest of a trace directory."""
     path = Path(directory) / NAME
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunManifest)
-    except FileNotFoundError:
+    if not path.exists():
         raise FileError(
             f"has no {NAME}: write the folder of a run, where brokers or the simulator left traces",
             str(directory),
-        ) from None
-    except OSError as problem:
-        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
-    except msgspec.DecodeError as problem:
-        raise FileError(f"is not a run manifest: {problem}", str(path)) from None
+        )
+    return read_json(path, RunManifest, "a run manifest")

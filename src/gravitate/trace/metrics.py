@@ -26,7 +26,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import Matched, Observer
 from gravitate.model.events import Batch
 from gravitate.model.moves import Move, MoveOutcome
 
@@ -78,15 +78,8 @@ class Metrics(Observer):
             self.published += len(batch.counters)
             self._seen(now)
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
+        broker, came_from, batch, local, links = hop
         if batch.published_at < self.since_s:
             return
         self._seen(now)

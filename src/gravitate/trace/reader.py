@@ -6,7 +6,7 @@ files under a temporary name are not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,28 +43,28 @@ def read(directory: str | Path, table: str, columns: Sequence[str] | None = None
     return empty if columns is None else empty.select(columns)
 
 
-def read_file(path: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of one file of a table."""
+def read_file(
+    path: Path,
+    table: str,
+    columns: Sequence[str] | None = None,
+    schemas: Mapping[str, pa.Schema] = TABLES,
+) -> pa.Table:
+    """The rows of one file of a table, of traces or others; a `FileError` names the file and the
+    column that is not what the schema says."""
+    schema = schemas[table]
     try:
         with pq.ParquetFile(path) as file:
-            check(file.schema_arrow, table, str(path))
-            rows = file.read(columns=None if columns is None else list(columns))
-    except (pa.ArrowException, OSError) as problem:
+            _check_columns(file.schema_arrow, schema, table, str(path))
+            if columns is not None:
+                schema = pa.schema([schema.field(name) for name in columns])
+            return file.read(columns=schema.names).select(schema.names).cast(schema)
+    except (pa.ArrowException, OSError, ValueError) as problem:
         reason = str(problem).splitlines()[0]
         raise FileError(f"cannot be read as Parquet: {reason}", str(path)) from None
-    schema = TABLES[table]
-    if columns is not None:
-        schema = pa.schema([schema.field(name) for name in columns])
-    return rows.select(schema.names).cast(schema)
 
 
-def check(found: pa.Schema, table: str, path: str) -> None:
+def _check_columns(found: pa.Schema, expected: pa.Schema, table: str, path: str) -> None:
     """Refuse a schema that is not the table's; the error names the first column that differs."""
-    check_columns(found, TABLES[table], table, path)
-
-
-def check_columns(found: pa.Schema, expected: pa.Schema, table: str, path: str) -> None:
-    """The same for any table whose schema is at hand."""
     for field in expected:
         if field.name not in found.names:
             raise FileError(f"column '{field.name}' of table '{table}' is missing", path)

@@ -80,10 +80,6 @@ class Sampler:
         ).tolist()
         return below
 
-    def keeps(self, publisher: str, incarnation: int, counter: int) -> bool:
-        """Whether one event is kept."""
-        return len(self.kept(publisher, incarnation, (counter,))) == 1
-
     def _base(self, publisher: str, incarnation: int) -> int:
         key = (publisher, incarnation)
         base = self._bases.get(key)

@@ -22,19 +22,13 @@ from typing import Protocol, Self
 
 import msgspec
 
-from gravitate.broker.observers import LinkChange, Observer
+from gravitate.broker.observers import LinkChange, Matched, Observer
 from gravitate.model.events import TOPIC, Attributes, Batch
 from gravitate.model.filters import Filter
 from gravitate.model.language import render
 from gravitate.model.moves import Move, MoveOutcome
 from gravitate.trace import schemas
-from gravitate.trace.columns import (
-    BYTES_PER_GROUP,
-    ROWS_PER_GROUP,
-    BatchColumns,
-    Group,
-    RowColumns,
-)
+from gravitate.trace.columns import BYTES_PER_GROUP, ROWS_PER_GROUP, BatchColumns, Group, RowColumns
 from gravitate.trace.files import ROWS_PER_FILE, TraceFiles
 from gravitate.trace.sampling import Sampler
 
@@ -82,10 +76,7 @@ class TraceRows(Observer):
             *full,
         )
         self._deliveries = BatchColumns(
-            schemas.DELIVERIES,
-            (*_BATCH, "session", "delay_s", "hops", "qos"),
-            ("counter",),
-            *full,
+            schemas.DELIVERIES, (*_BATCH, "session", "delay_s", "hops", "qos"), ("counter",), *full
         )
         self._subscriptions = RowColumns(schemas.SUBSCRIPTIONS, *full)
         self._link_rows = RowColumns(schemas.LINKS, *full)
@@ -131,15 +122,8 @@ class TraceRows(Observer):
         """A tether is a link of its own; what goes over it has not been at a broker yet."""
         self._count_links(broker, batch, [(peer,)] * len(batch), now)
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
+        broker, came_from, batch, local, links = hop
         self._count_links(broker, batch, links, now)
         positions = self._sampler.kept(batch.publisher, batch.incarnation, batch.counters)
         count = len(positions)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.in_process import in_process
 from tests.support.scripts import tables_of
 
 from gravitate.config import scenario
@@ -23,7 +24,6 @@ from gravitate.pipeline.evaluate.matches import (
     audience_lists,
     audience_rows,
     count_rows,
-    in_process,
     match_rows,
     matches,
     subscription_matches,

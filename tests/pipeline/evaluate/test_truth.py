@@ -111,12 +111,18 @@ def test_a_run_has_the_figures_of_its_simulation(
     terms = Terms(script.service)
     found = evaluate_run(spark, Store.of_run(tmp_path), terms=terms)
     check_agreement(found, metrics, f"seed {SEED}")
-    assert found.duration_s == pytest.approx(metrics.observed_s)
+    assert found.metrics["duration_s"] == pytest.approx(metrics.observed_s)
     model = modelled(script)
     found = evaluate_run(spark, Store.of_run(tmp_path), terms=terms, duration_s=script.duration_s)
-    assert found.psoop_cost == pytest.approx(model.psoop_cost)
-    assert found.bandwidth_bytes_per_s == pytest.approx(model.bandwidth_bytes_per_s)
-    assert found.input_utilisation_max == pytest.approx(model.input_utilisation_max)
-    assert found.output_utilisation_max == pytest.approx(model.output_utilisation_max)
+    assert found.metrics["psoop_cost"] == pytest.approx(model.metrics["psoop_cost"])
+    assert found.metrics["bandwidth_bytes_per_s"] == pytest.approx(
+        model.metrics["bandwidth_bytes_per_s"]
+    )
+    assert found.metrics["input_utilisation_max"] == pytest.approx(
+        model.metrics["input_utilisation_max"]
+    )
+    assert found.metrics["output_utilisation_max"] == pytest.approx(
+        model.metrics["output_utilisation_max"]
+    )
     with pytest.raises(FileError, match="has no tables of a run"):
         evaluate_run(spark, Store(tmp_path / "elsewhere"))

@@ -41,7 +41,7 @@ spark = session(SparkOptions(**place, memory_gib=1.0, partitions=4))
 make_workload(spark, "stocks", again, json.loads(parameters))
 ingest(spark, run, store, period_s=1.0)
 found = evaluate(spark, network.load(network_path), workload)
-print(json.dumps(msgspec.to_builtins(found)))
+print(json.dumps(msgspec.to_builtins(found.told())))
 stop()
 """
 
@@ -84,7 +84,7 @@ def embedded(spark: Any, run: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def figures(spark: Any, workload: Path) -> Any:
     found = evaluate(spark, scenario.load("small").network, workload)
-    return rounded(json.loads(msgspec.json.encode(found)))
+    return rounded(json.loads(msgspec.json.encode(found.told())))
 
 
 @pytest.mark.processor_time(600)

@@ -68,7 +68,7 @@ class Case:
         """What the brokers between the publisher and its subscribers would answer."""
         names = [f"b{number}" for number in range(self.count)]
         near = neighbours(names, [(f"b{one}", f"b{other}") for one, other in self.links])
-        parent = self.network().tree.parent
+        parent = self.network().parent
         latency = {frozenset(link): s for link, s in zip(self.links, self.latency_s, strict=True)}
         own = [row for row in self.rows if row[0] == publisher]
         start = f"b{self.current[publisher]}"

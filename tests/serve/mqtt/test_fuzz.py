@@ -97,11 +97,13 @@ def test_publications_arrive_whole_however_they_are_cut(
     stream += b"".join(encode(packet, version) for packet in sent)
     recorder, _ = fed(cut(stream, data))
     events = [
-        event
+        (attributes["topic"], payload)
         for one in recorder.inputs
         if isinstance(one, ClientPublished)
-        for event in one.bodies.to_events()  # type: ignore[attr-defined]
+        for attributes, payload in zip(
+            one.bodies.every_attribute(),
+            one.bodies.payloads(),  # type: ignore[attr-defined]
+            strict=True,
+        )
     ]
-    assert [(event.attributes["topic"], event.payload) for event in events] == [
-        (packet.topic, packet.payload) for packet in sent
-    ]
+    assert events == [(packet.topic, packet.payload) for packet in sent]

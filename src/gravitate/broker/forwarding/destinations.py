@@ -7,13 +7,13 @@ deliver to, each once, with the best quality of service that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final
 
 from gravitate.broker.forwarding.receiver import Receiver, Subscription
 from gravitate.broker.forwarding.strategy import Forwarder
 
-Made = TypeVar("Made", bound=Subscription)
+LocalSubscription = Subscription[Any]
 
 NOWHERE: Final = ""
 """In place of a subscription that nothing goes to any more; no broker has this name."""
@@ -36,7 +36,7 @@ class Plan:
 class Destinations:
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
-        self._stands_for: list[str | Subscription | None] = []
+        self._stands_for: list[str | LocalSubscription | None] = []
         """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
         self._anchors: dict[str, int] = {}
@@ -53,20 +53,17 @@ class Destinations:
             destination = self._anchors[broker] = self._allocate(broker)
         return destination
 
-    def add(self, subscription: Callable[[int], Made]) -> Made:
-        """A new local subscription, made with the destination it gets."""
-        destination = self._allocate(None)
-        made = subscription(destination)
-        self._stands_for[destination] = made
-        return made
+    def add(self, subscription: LocalSubscription) -> None:
+        """A new local subscription gets its destination."""
+        subscription.destination = self._allocate(subscription)
 
-    def mute(self, subscriptions: Iterable[Subscription]) -> None:
+    def mute(self, subscriptions: Iterable[LocalSubscription]) -> None:
         """Nothing goes to these any more; their numbers stay theirs until they are removed."""
         for subscription in subscriptions:
             self._stands_for[subscription.destination] = NOWHERE
         self.changed()
 
-    def remove(self, subscription: Subscription) -> None:
+    def remove(self, subscription: LocalSubscription) -> None:
         self._stands_for[subscription.destination] = None
         self._free.append(subscription.destination)
         self.changed()
@@ -100,14 +97,15 @@ class Destinations:
                 if target != NOWHERE:
                     anchors.append(target)
                 continue
-            session, qos, no_local = target.receiver, target.qos, target.no_local
+            session, wanted = target.receiver, target.wanted
+            qos, no_local = wanted.qos, wanted.no_local
             if session in sessions:
                 _, other_qos, other_no_local = sessions[session]
                 qos, no_local = max(qos, other_qos), no_local and other_no_local
             sessions[session] = (session, qos, no_local)
         return Plan(self._forwarder.hops(anchors, came_from), list(sessions.values()))
 
-    def _allocate(self, target: str | None) -> int:
+    def _allocate(self, target: str | LocalSubscription) -> int:
         if self._free:
             destination = self._free.pop()
             self._stands_for[destination] = target

@@ -15,6 +15,7 @@ from gravitate.broker.forwarding.recent import Recent
 from gravitate.broker.interface.effects import Deliver
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages.frames import Carrying, Control, Publications
+from gravitate.broker.observers import Matched
 from gravitate.broker.routing.router import Router
 from gravitate.model.events import Batch
 
@@ -171,8 +172,9 @@ class Dispatch:
         local = [plan.session_ids for plan in plans]
         links = [plan.hops for plan in plans]
         context = self._context
+        hop = Matched(context.broker_id, came_from, batch, local, links)
         for observer in context.observers:
-            observer.on_hop(context.broker_id, came_from, batch, local, links, context.now)
+            observer.on_hop(hop, context.now)
 
     def _dropped(self, session: Receiver, count: int, reason: str) -> None:
         context = self._context

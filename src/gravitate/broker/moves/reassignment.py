@@ -48,8 +48,7 @@ from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
-from gravitate.broker.sessions.local import LocalOutbound
-from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.broker.sessions.states import OWED, Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.moves import ReassignSubscriber

@@ -36,10 +36,9 @@ from gravitate.broker.moves.engine import Begun, Engine, Run
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
-from gravitate.broker.sessions.clients import Clients
+from gravitate.broker.sessions.clients import Clients, Session
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
-from gravitate.broker.sessions.session import Session
 from gravitate.broker.sessions.states import Publishing
 from gravitate.model.moves import RelocatePublisher
 

@@ -56,8 +56,7 @@ from gravitate.broker.moves.questions import Questions
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.table import Part
 from gravitate.broker.routing.settlement import NOWHERE
-from gravitate.broker.sessions.local import NOBODY, LocalOutbound
-from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.errors import PeerError
@@ -165,10 +164,8 @@ class Guests:
         if request.origin:
             session: Outbound = self._make_tethered(request)
         else:
-            about = (request.subscriber, request.incarnation, 0)
-            options, lives = self._context.options, self._context.lives
-            served = (NOBODY, self._subscriptions, Owed.STAGED)
-            session = LocalOutbound(*about, options, lives, *served)
+            about = (request.subscriber, request.incarnation, 0, 0, self._context)
+            session = LocalOutbound(*about, self._dispatch, self._subscriptions, Owed.STAGED)
         return Guest(request, session, self._context.now)
 
     def _take(self, guest: Guest, part: Part) -> None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gravitate.broker.links.link import Mark
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
+from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 
 Seen = tuple[tuple[str, int, int], ...]
@@ -42,135 +43,95 @@ def parts_of(backlog: Backlog, events_max: int, bytes_max: int) -> list[Backlog]
     return [tuple(part) for part in parts]
 
 
+class Source(NamedTuple):
+    """Where something comes from that is kept for a client of another broker's."""
+
+    mark: Mark | None = None
+    """The message that has brought it, if that is to be retained."""
+    version: int = 0
+    """Of what the client wanted when it was matched."""
+
+
+HERE: Final = Source()
+"""Of what is kept for a client of this broker's."""
+
+
 class Kept:
-    """Batches in the order in which they came."""
+    """Batches in the order in which they came, each with its source; what `links` have brought is
+    retained."""
 
-    __slots__ = ("_batches", "_bytes_max", "_events_max", "measure")
+    __slots__ = ("_bytes_max", "_events_max", "_items", "_links", "measure")
 
-    def __init__(self, events_max: int, bytes_max: int) -> None:
-        self._batches: deque[tuple[Batch, int]] = deque()
-        self._events_max = events_max
-        self._bytes_max = bytes_max
+    def __init__(self, options: BrokerOptions, links: LinkTable | None = None) -> None:
+        self._items: deque[tuple[Batch, int, Source]] = deque()
+        self._events_max = options.session_queue_events_max
+        self._bytes_max = options.session_queue_bytes_max
+        self._links = links
         self.measure = Measure()
 
     def __iter__(self) -> Iterator[tuple[Batch, int]]:
-        return iter(self._batches)
+        return ((batch, qos) for batch, qos, _ in self._items)
 
     def __len__(self) -> int:
         """In batches."""
-        return len(self._batches)
+        return len(self._items)
 
-    def add(self, batch: Batch, qos: int) -> bool:
+    def add(self, batch: Batch, qos: int, source: Source = HERE) -> bool:
         """Keep a batch; False, and it is not kept, when that would be too much."""
         self.measure.add(batch.bodies)
-        if self.measure.exceeds(self._events_max, self._bytes_max):
+        if self.exceeds():
             self.measure.take(batch.bodies)
             return False
-        self._batches.append((batch, qos))
+        self._items.append((batch, qos, source))
+        if self._links is not None:
+            self._links.retain(source.mark)
         return True
 
+    def exceeds(self, times: int = 1) -> bool:
+        """Whether there is more than so many brokers may keep."""
+        return self.measure.exceeds(times * self._events_max, times * self._bytes_max)
+
     def take_first(self) -> tuple[Batch, int]:
-        batch, qos = self._batches.popleft()
+        batch, qos, source = self._items.popleft()
         self.measure.take(batch.bodies)
+        if self._links is not None:
+            self._links.let_go(source.mark)
         return batch, qos
 
     def put_back(self, batch: Batch, qos: int) -> None:
         """What is left of the first one."""
-        self._batches.appendleft((batch, qos))
+        self._items.appendleft((batch, qos, HERE))
         self.measure.add(batch.bodies)
-
-    def take_all(self) -> list[tuple[Batch, int]]:
-        taken = list(self._batches)
-        self._batches.clear()
-        self.measure = Measure()
-        return taken
-
-    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]]) -> None:
-        """The client has had everything up to `seen`, but for the backlog."""
-        had = {(id, incarnation): last for id, incarnation, last in seen}
-        kept = self.take_all()
-        for batch, qos in backlog:
-            self._put(batch, qos)
-        for batch, qos in kept:
-            fresh = above(batch, had.get(batch.stream, 0))
-            if fresh is not None:
-                self._put(fresh, qos)
-
-    def _put(self, batch: Batch, qos: int) -> None:
-        """Keep a batch, however much there is."""
-        self._batches.append((batch, qos))
-        self.measure.add(batch.bodies)
-
-
-class Source(NamedTuple):
-    """Where something comes from that is kept for a client of another broker's."""
-
-    mark: Mark | None
-    """The message that has brought it, if one has."""
-    version: int
-    """Of what the client wanted when it was matched."""
-
-
-class Retained(Kept):
-    """The same, each batch with its source; the message that has brought it is retained."""
-
-    __slots__ = ("_links", "_sources")
-
-    def __init__(self, events_max: int, bytes_max: int, links: LinkTable) -> None:
-        super().__init__(events_max, bytes_max)
-        self._links = links
-        self._sources: deque[Source] = deque()
-
-    def retain(self, batch: Batch, qos: int, source: Source) -> bool:
-        """Keep a batch; False when that would be too much."""
-        if not self.add(batch, qos):
-            return False
-        self._note(source)
-        return True
-
-    def _note(self, source: Source) -> None:
-        self._sources.append(source)
-        self._links.retain(source.mark)
-
-    def take_first(self) -> tuple[Batch, int]:
-        self._links.let_go(self._sources.popleft().mark)
-        return super().take_first()
-
-    def take_all(self) -> list[tuple[Batch, int]]:
-        return [(batch, qos) for batch, qos, _ in self.take()]
 
     def take(
         self, is_taken: Callable[[Batch], bool] = lambda batch: True
     ) -> list[tuple[Batch, int, Source]]:
-        """Take out some, each with its source."""
-        sources, self._sources = self._sources, deque()
+        """Take out some."""
+        items, self._items = self._items, deque()
+        self.measure = Measure()
         taken: list[tuple[Batch, int, Source]] = []
-        for (batch, qos), source in zip(super().take_all(), sources, strict=True):
-            self._links.let_go(source.mark)
-            if is_taken(batch):
-                taken.append((batch, qos, source))
+        for item in items:
+            if is_taken(item[0]):
+                taken.append(item)
             else:
-                self._put(batch, qos)
-                self._note(source)
+                self._put(*item)
+            if self._links is not None:
+                self._links.let_go(item[2].mark)
         return taken
 
     def change_sources(self, change: Callable[[Source], Source]) -> None:
         """Tell anew where everything comes from."""
-        former, self._sources = self._sources, deque()
-        for source in former:
-            self._note(change(source))
-            self._links.let_go(source.mark)
+        for batch, qos, source in self.take():
+            self._put(batch, qos, change(source))
 
-    def cut_from(self, seen: Seen, backlog: Iterable[tuple[Batch, int]], source: Source) -> None:
-        """`cut`, with the source of the backlog."""
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]], source: Source = HERE) -> None:
+        """The client has had everything up to `seen`, but for the backlog."""
         had = {(id, incarnation): last for id, incarnation, last in seen}
         kept = self.take()
-        self._put_backlog(backlog, source)
+        for batch, qos in backlog:
+            self._put(batch, qos, source)
         for batch, qos, its_source in kept:
-            fresh = above(batch, had.get(batch.stream, 0))
-            if fresh is not None:
-                self._put(fresh, qos)
-                self._note(its_source)
+            self._put(above(batch, had.get(batch.stream, 0)), qos, its_source)
 
     def precede(self, backlog: Iterable[tuple[Batch, int]], source: Source) -> None:
         """What is kept has no holes, and something that the client lacks comes before it: a backlog
@@ -179,16 +140,18 @@ class Retained(Kept):
         firsts: dict[Life, int] = {}
         for batch, _, _ in kept:
             firsts.setdefault(batch.stream, batch.counters[0])
-        earlier = [(below(batch, firsts.get(batch.stream)), qos) for batch, qos in backlog]
-        self._put_backlog(((one, qos) for one, qos in earlier if one is not None), source)
-        for batch, qos, its_source in kept:
-            self._put(batch, qos)
-            self._note(its_source)
-
-    def _put_backlog(self, backlog: Iterable[tuple[Batch, int]], source: Source) -> None:
         for batch, qos in backlog:
-            self._put(batch, qos)
-            self._note(source)
+            self._put(below(batch, firsts.get(batch.stream)), qos, source)
+        for item in kept:
+            self._put(*item)
+
+    def _put(self, batch: Batch | None, qos: int, source: Source) -> None:
+        """Keep a batch, however much there is."""
+        if batch is not None:
+            self._items.append((batch, qos, source))
+            self.measure.add(batch.bodies)
+            if self._links is not None:
+                self._links.retain(source.mark)
 
 
 def above(batch: Batch, last: int) -> Batch | None:

@@ -4,51 +4,62 @@ Turns client inputs into calls on what takes them (`PublishesAt`, `ServedAt`): t
 publishers and subscriptions, or whoever stands for a client that is attached, or served, elsewhere.
 A publication whose topic is not advertised yet is advertised for the client.
 
-What a client is owed may outlive its connection, and be handed over from another broker, where its
-client moves as a subscriber (`reassignment`).
+What a client is owed may be older than its connection, and may outlive it: it is handed over from
+another broker where the client moves as a subscriber, or kept for one that was sent elsewhere
+(`reassignment`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import (
-    MOVED,
-    NOT_HERE,
-    OVERLOADED,
-    TAKEN_OVER,
-    Accept,
-    CloseSession,
-    Persist,
-    Tell,
-    ToClient,
-    Word,
-)
-from gravitate.broker.interface.inputs import (
-    ClientConnected,
-    ClientPublished,
-    ClientSubscribed,
-    Continues,
-)
+from gravitate.broker.interface import effects, inputs
 from gravitate.broker.interface.timers import HoldOver
 from gravitate.broker.messages.guests import Wanted
-from gravitate.broker.sessions.elsewhere import PublishersElsewhere
 from gravitate.broker.sessions.inbound import Inbound
-from gravitate.broker.sessions.local import LocalOutbound
-from gravitate.broker.sessions.outbound import Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.broker.sessions.publishers import CLIENTS_OWN, Publishers
-from gravitate.broker.sessions.session import Session
 from gravitate.broker.sessions.states import Owed, Publishing
 from gravitate.broker.sessions.subscriptions import Subscriptions
 from gravitate.model.events import Batch
-from gravitate.model.filters import Filter
 
 ATTACHMENTS_MAX: Final = 1 << 20
 """How often brokers may attach a publisher somewhere within one connection of its client."""
+
+
+class Session:
+    """One client: what it said of itself when it connected, what it is owed, what it publishes."""
+
+    __slots__ = ("client", "connection", "id", "inbound", "outbound", "pings")
+
+    def __init__(
+        self, client: inputs.ClientConnected, outbound: LocalOutbound, inbound: Inbound
+    ) -> None:
+        self.id = client.session
+        self.connection = client.connection
+        self.client = client
+        self.outbound = outbound
+        self.inbound = inbound
+        self.pings: dict[str, effects.PingBrokers] = {}
+        """What the client was asked to measure and has not answered, by who wants to know."""
+
+    def subscribes(self) -> bool:
+        """Whether the client is served, wherever its subscriptions are."""
+        return bool(self.outbound.subscriptions) or self.outbound.place is not None
+
+    def stays(self) -> bool:
+        """Whether the client cannot be sent elsewhere as a publisher."""
+        return not self.client.follows or self.subscribes()
+
+    def stays_as_subscriber(self) -> bool:
+        """Whether the client cannot be sent elsewhere as a subscriber."""
+        inbound = self.inbound
+        return not self.client.follows or bool(inbound.advertisements) or inbound.place is not None
 
 
 class ClientPorts(NamedTuple):
@@ -58,24 +69,12 @@ class ClientPorts(NamedTuple):
     """Told of every session that ends with its connection, before anything is undone."""
     on_drained: Callable[[Outbound], None]
     """Told when a session that holds owes its client nothing else."""
-    continued: Callable[[ClientConnected], Outbound | None]
+    continued: Callable[[inputs.ClientConnected], Outbound | None]
     """Asked for what a client goes on with which connects."""
     on_arrived: Callable[[Outbound], None]
     """Told when a client goes on with what held for it."""
-
-
-class _Connection:
-    """The outlet of a client that is connected here: effects."""
-
-    __slots__ = ("_emit", "connection", "hand_over")
-
-    def __init__(self, connection: int, context: Context, dispatch: Dispatch) -> None:
-        self.connection = connection
-        self._emit = context.emit
-        self.hand_over = dispatch.hand_over
-
-    def say(self, word: ToClient, /) -> None:
-        self._emit(Tell(self.connection, word))
+    adopt: Callable[[Inbound], bool]
+    """Asked whether a client that comes back is attached elsewhere; its new session goes on."""
 
 
 class Clients:
@@ -87,7 +86,6 @@ class Clients:
         subscriptions: Subscriptions,
         dispatch: Dispatch,
         publishers: Publishers,
-        tethers: PublishersElsewhere,
         ports: ClientPorts,
     ) -> None:
         self._ports = ports
@@ -95,32 +93,41 @@ class Clients:
         self._subscriptions = subscriptions
         self._dispatch = dispatch
         self._publishers = publishers
-        self._tethers = tethers
         self.sessions: dict[str, Session] = {}
         """By client."""
         self.by_connection: dict[int, Session] = {}
         self._persisting: dict[int, tuple[Session, int]] = {}
         self._tokens = count(1)
 
+    def taking(self, take: Callable[[Session, Any], None]) -> Callable[[Any], None]:
+        """What takes inputs of clients that have a session here."""
+
+        def taken(input: Any) -> None:
+            session = self.by_connection.get(input.connection)
+            if session is not None:
+                take(session, input)
+
+        return taken
+
     # Sessions ------------------------------------------------------------------------------
 
-    def connected(self, input: ClientConnected) -> None:
-        if input.session in self.sessions:
-            self.close(input.session, TAKEN_OVER)
-        outlet = _Connection(input.connection, self._context, self._dispatch)
+    def connected(self, input: inputs.ClientConnected) -> None:
+        id, connection, publishers = input.session, input.connection, self._publishers
+        self.close(id, effects.TAKEN_OVER)
         outbound = self._ports.continued(input)
         if outbound is not None:
             assert isinstance(outbound, LocalOutbound)
-            outbound.renew(input.window, outlet)
-        elif input.continues is Continues.MOVED:
-            outlet.say(CloseSession(NOT_HERE))
+            outbound.renew(input.window, connection)
+        elif input.continues is inputs.Continues.MOVED:
+            self._tell(connection, effects.CloseSession(effects.NOT_HERE))
             return
         else:
-            outbound = self._new_outbound(input, outlet)
-        inbound = self._new_inbound(input, outlet)
-        id, publishers = input.session, self._publishers
+            owed = (id, input.incarnation, input.window, connection, self._context)
+            outbound = LocalOutbound(*owed, self._dispatch, self._subscriptions)
+        about = (id, input.incarnation, input.attachment * ATTACHMENTS_MAX, self._context.options)
+        inbound = Inbound(*about, partial(self._tell, connection), HoldOver(id), publishers)
         session = Session(input, outbound, inbound)
-        self.sessions[id] = self.by_connection[input.connection] = session
+        self.sessions[id] = self.by_connection[connection] = session
         former = publishers.departing.get(id)
         if former is not None and former.origin is None:
             if former.incarnation != input.incarnation:
@@ -128,40 +135,27 @@ class Clients:
                 publishers.ports.on_departure(former, False)
             else:
                 publishers.came_back(id, input.incarnation)
-        if input.counts and not self._tethers.adopt(inbound):
+        if input.counts and not self._ports.adopt(inbound):
             publishers.bring_along(inbound)
         if not outbound.holding:
             self._observe(outbound, "opened")
         publishers.update_reading(inbound)
 
-    def _new_outbound(self, input: ClientConnected, outlet: _Connection) -> LocalOutbound:
-        options, lives = self._context.options, self._context.lives
-        about = (input.session, input.incarnation, input.window)
-        return LocalOutbound(*about, options, lives, outlet, self._subscriptions)
+    def _tell(self, connection: int, word: effects.Word) -> None:
+        self._context.emit(effects.Tell(connection, word))
 
-    def _new_inbound(self, input: ClientConnected, outlet: _Connection) -> Inbound:
-        about = (input.session, input.incarnation, input.attachment * ATTACHMENTS_MAX)
-        options, timer = self._context.options, HoldOver(input.session)
-        return Inbound(*about, options, outlet.say, timer, self._publishers)
-
-    def arrived(self, connection: int) -> None:
+    def arrived(self, session: Session, input: inputs.ClientArrived) -> None:
         """The client goes on with what was kept for it."""
-        session = self.by_connection.get(connection)
-        if session is not None and session.outbound.state in (Owed.CLAIMED, Owed.RESUMING):
+        if session.outbound.state in (Owed.CLAIMED, Owed.RESUMING):
             self._ports.on_arrived(session.outbound)
 
-    def disconnected(self, connection: int) -> None:
-        session = self.by_connection.get(connection)
-        if session is not None:
-            self._end(session)
-
-    def _end(self, session: Session) -> None:
-        """The session ends: what it published still goes out, then everything is undone."""
+    def disconnected(self, session: Session, input: object = None) -> None:
+        """What the client published still goes out, then everything is undone."""
         self._ports.on_ended(session.outbound)
-        self._end_session(session, Publishing.ENDING)
+        self._end(session, Publishing.ENDING)
         session.inbound.at.close(session.inbound)
 
-    def _end_session(self, session: Session, state: Publishing) -> None:
+    def _end(self, session: Session, state: Publishing) -> None:
         inbound, outbound = session.inbound, session.outbound
         self._publishers.release(inbound)
         del self.sessions[session.id], self.by_connection[session.connection]
@@ -184,7 +178,7 @@ class Clients:
         del self.by_connection[session.connection]
         session.inbound.enter(Publishing.GONE)
         self._publishers.ports.on_gone(session.inbound.life)
-        session.outbound.say(CloseSession(MOVED, target))
+        self._tell(session.connection, effects.CloseSession(effects.MOVED, target))
         session.outbound.detach()
 
     def end_parked(self, outbound: Outbound) -> None:
@@ -197,67 +191,59 @@ class Clients:
         """End the session of a client, if it has one here."""
         session = self.sessions.get(id)
         if session is not None:
-            self._end(session)
-            self._tell(session, CloseSession(reason))
-
-    def _tell(self, session: Session, word: Word) -> None:
-        self._context.emit(Tell(session.connection, word))
+            self.disconnected(session)
+            self._tell(session.connection, effects.CloseSession(reason))
 
     def close_overloaded(self, outbound: Outbound) -> bool:
         """Whether a subscriber that fell too far behind has a connection; it is closed then."""
         session = self.sessions.get(outbound.id)
         is_connected = session is not None and session.outbound is outbound
         if is_connected:
-            self.close(outbound.id, OVERLOADED)
+            self.close(outbound.id, effects.OVERLOADED)
         return is_connected
+
+    def taken_over(self, publisher: Inbound) -> None:
+        """The publisher of a session is attached elsewhere: its client is there."""
+        session = self.sessions.get(publisher.id)
+        if session is not None and session.inbound is publisher:
+            self.close(publisher.id, effects.TAKEN_OVER)
 
     def depart(self, publisher: Inbound, target: str) -> None:
         """Send the client to `target`; its advertisements wait to be taken along."""
         session = self.sessions[publisher.id]
         assert not session.subscribes(), f"{session.id} subscribes here"
-        self._end_session(session, Publishing.DEPARTING)
-        self._tell(session, CloseSession(MOVED, target))
+        self._end(session, Publishing.DEPARTING)
+        self._tell(session.connection, effects.CloseSession(effects.MOVED, target))
         self._publishers.depart(publisher)
-
-    def acknowledged(self, connection: int, sequence: int) -> None:
-        session = self.by_connection.get(connection)
-        if session is not None:
-            outbound = session.outbound
-            outbound.acknowledged(sequence)
-            if outbound.state is Owed.CUTTING and outbound.drained():
-                self._ports.on_drained(outbound)
-
-    def congested(self, connection: int, congested: bool) -> None:
-        session = self.by_connection.get(connection)
-        if session is not None:
-            session.outbound.congested = congested
 
     # Subscriptions -------------------------------------------------------------------------
 
-    def subscribed(self, input: ClientSubscribed) -> None:
-        session = self.by_connection.get(input.connection)
-        if session is not None:
-            wanted = Wanted(input.name, input.filter, input.qos, input.no_local)
-            session.outbound.at.subscribe(session.outbound, wanted)
+    def acknowledged(self, session: Session, input: inputs.ClientAcknowledged) -> None:
+        outbound = session.outbound
+        outbound.acknowledged(input.sequence)
+        if outbound.state is Owed.CUTTING and outbound.drained():
+            self._ports.on_drained(outbound)
 
-    def unsubscribed(self, connection: int, name: str) -> None:
-        session = self.by_connection.get(connection)
-        if session is not None:
-            session.outbound.at.unsubscribe(session.outbound, name)
+    def congested(self, session: Session, input: inputs.ClientCongested) -> None:
+        session.outbound.congested = input.congested
+
+    def subscribed(self, session: Session, input: inputs.ClientSubscribed) -> None:
+        wanted = Wanted(input.name, input.filter, input.qos, input.no_local)
+        session.outbound.at.subscribe(session.outbound, wanted)
+
+    def unsubscribed(self, session: Session, input: inputs.ClientUnsubscribed) -> None:
+        session.outbound.at.unsubscribe(session.outbound, input.name)
 
     # Publications --------------------------------------------------------------------------
 
-    def advertised(self, connection: int, name: str, filter: Filter) -> None:
-        session = self.by_connection.get(connection)
-        if session is not None:
-            session.inbound.at.advertise(session.inbound, f"{CLIENTS_OWN}{name}", filter)
+    def advertised(self, session: Session, input: inputs.ClientAdvertised) -> None:
+        inbound = session.inbound
+        inbound.at.advertise(inbound, f"{CLIENTS_OWN}{input.name}", input.filter)
 
-    def unadvertised(self, connection: int, name: str) -> None:
-        session = self.by_connection.get(connection)
-        if session is not None:
-            session.inbound.at.withdraw(session.inbound, f"{CLIENTS_OWN}{name}")
+    def unadvertised(self, session: Session, input: inputs.ClientUnadvertised) -> None:
+        session.inbound.at.withdraw(session.inbound, f"{CLIENTS_OWN}{input.name}")
 
-    def published(self, input: ClientPublished) -> None:
+    def published(self, input: inputs.ClientPublished) -> None:
         session = self.by_connection.get(input.connection)
         if session is None:
             return
@@ -277,7 +263,7 @@ class Clients:
             self._accept(session, size, batch)
 
     def _number(
-        self, inbound: Inbound, input: ClientPublished, size: int, first: int | None
+        self, inbound: Inbound, input: inputs.ClientPublished, size: int, first: int | None
     ) -> Batch | None:
         """The publications as a batch, less what the client has sent before."""
         if first is None:
@@ -286,14 +272,9 @@ class Clients:
         if known >= size:
             return None
         inbound.next_counter = first + size
-        batch = Batch(
-            inbound.id,
-            inbound.incarnation,
-            range(first, first + size),
-            input.bodies,
-            input.qos,
-            self._context.now,
-        )
+        counters = range(first, first + size)
+        about = (inbound.id, inbound.incarnation, counters, input.bodies, input.qos)
+        batch = Batch(*about, self._context.now)
         return batch.select(range(known, size)) if known > 0 else batch
 
     def hold_expired(self, id: str) -> None:
@@ -307,21 +288,15 @@ class Clients:
             token = next(self._tokens)
             self._persisting[token] = (session, size)
             session.inbound.persisting += 1
-            self._context.emit(Persist(token, batch))
+            self._context.emit(effects.Persist(token, batch))
         else:
-            self._context.emit(Accept(session.connection, size))
+            self._context.emit(effects.Accept(session.connection, size))
 
     def persisted(self, token: int) -> None:
         session, size = self._persisting.pop(token)
         inbound = session.inbound
         inbound.persisting -= 1
         if inbound.live:
-            self._context.emit(Accept(session.connection, size))
+            self._context.emit(effects.Accept(session.connection, size))
             if inbound.at_rest():
                 self._publishers.ports.on_at_rest(inbound)
-
-    def taken_over(self, publisher: Inbound) -> None:
-        """The publisher of a session is attached elsewhere: its client is there."""
-        session = self.sessions.get(publisher.id)
-        if session is not None and session.inbound is publisher:
-            self.close(publisher.id, TAKEN_OVER)

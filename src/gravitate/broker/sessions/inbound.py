@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from gravitate.broker.interface.effects import ToPublisher
 from gravitate.broker.interface.inputs import ClientPublished
@@ -22,7 +23,6 @@ from gravitate.broker.measure import Measure
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
-from gravitate.broker.sessions.elsewhere import PublishesAt
 from gravitate.broker.sessions.states import LIVE, PUBLISHING, Publishing
 from gravitate.model.events import TOPIC, Batch
 from gravitate.model.filters import EVERYTHING, Filter, Op, Predicate
@@ -33,6 +33,27 @@ TOPICS_BYTES_MAX = 4 * 1024 * 1024
 TOPIC_BYTES = 100
 """What is remembered of a publisher's topics before it is forgotten, and what one takes beside its
 name, about."""
+
+
+class PublishesAt(Protocol):
+    """Takes what clients do as publishers: this broker's own publishers, or whoever stands for them
+    while a client stays connected here and is attached elsewhere."""
+
+    def place(self, publisher: Inbound, /) -> str | None:
+        """The broker that it is attached to, or is being attached to; None: this one, and nobody
+        stands for it."""
+
+    def advertise(self, publisher: Inbound, /, key: str, filter: Filter) -> None: ...
+
+    def withdraw(self, publisher: Inbound, /, key: str) -> None: ...
+
+    def publish(self, publisher: Inbound, /, batch: Batch) -> None: ...
+
+    def must_wait(self, publisher: Inbound, /) -> bool:
+        """Whether the client is not to be read from for now."""
+
+    def close(self, publisher: Inbound, /) -> None:
+        """The client is gone."""
 
 
 class Inbound:

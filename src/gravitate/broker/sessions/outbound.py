@@ -1,71 +1,57 @@
 """What a client is owed, whether it is connected here or elsewhere, or not at all.
 
-Duplicates are recognised here, per publisher, by the last counter seen; links keep the order. One
-that *holds* keeps what is for its client, in order: for a subscriber that is to come, or that was
-sent elsewhere.
-
-Does not know how the client is given what is for it: `LocalOutbound` gives it to a client of this
-broker's, the far end of a tether hands it over to the broker of the client.
+One that *holds* keeps what is for its client, in order: for a subscriber that is to come, or that
+was sent elsewhere. How a client is given what is for it differs: the far end of a tether hands it
+over to the broker of the client, `LocalOutbound` gives it to a client of this broker's, as fast as
+that acknowledges. It numbers deliveries at QoS 1 and keeps them until then; no more than the
+client's window is under way, the rest waits, and a client too far behind is closed. At QoS 0
+nothing is kept: what a congested client cannot take is dropped and counted.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Protocol
 
-from gravitate.broker.interface.effects import ToClient
-from gravitate.broker.lives import Life, Lives, size_bytes
-from gravitate.broker.options import BrokerOptions
+from gravitate.broker.context import Context
+from gravitate.broker.forwarding.pipeline import Dispatch
+from gravitate.broker.forwarding.receiver import Receiver, Subscription
+from gravitate.broker.interface.effects import Tell, ToClient
+from gravitate.broker.links.table import LinkTable
+from gravitate.broker.links.tail import Tail
+from gravitate.broker.lives import Life
+from gravitate.broker.measure import COMPACT_BYTES_MIN
+from gravitate.broker.messages.guests import Wanted
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.backlog import Kept, Seen
 from gravitate.broker.sessions.states import GIVING, OWED, UNOBSERVED, Owed
 from gravitate.model.events import Batch
-from gravitate.model.filters import Filter
-
-SWEEP_BYTES_MIN = 64 * 1024
-"""What is remembered of publishers is not looked through for less."""
 
 
-@dataclass(slots=True, eq=False)
-class LocalSubscription:
-    """A subscription that is served by this broker, and the destination that stands for it."""
-
-    receiver: Outbound
-    name: str
-    id: str
-    filter: Filter
-    qos: int
-    no_local: bool
-    destination: int
-
-
-class Outbound:
-    """One subscriber that is served here."""
+class Outbound(Receiver):
+    """One subscriber that is served here. What `links` bring for it is retained while it is kept
+    for a client of another broker's."""
 
     origin: str | None = None
     """The broker that its client is connected to; None: this one, without a tether."""
-    connection: int
-    """That of its client, while it has one to this broker."""
-    congested = False
-    """Its client takes nothing at the moment."""
-    indirect = True
-    """What is for the client does not go to it at once: something waits, or it holds."""
-    kept: Kept
-    """What is held."""
 
     def __init__(
-        self, id: str, incarnation: int, options: BrokerOptions, lives: Lives, state: Owed
+        self,
+        id: str,
+        incarnation: int,
+        context: Context,
+        state: Owed,
+        links: LinkTable | None = None,
     ) -> None:
-        self.state = OWED.enter(None, state)
-        self.id = id
+        super().__init__(id, context.options, context.lives)
         self.incarnation = incarnation
-        self._options = options
-        self._lives = lives
-        self._seen: OrderedDict[Life, int] = OrderedDict()
-        self.seen_bytes = 0
-        self._sweep_at_bytes = SWEEP_BYTES_MIN
-        self.subscriptions: dict[str, LocalSubscription] = {}
+        self.state = OWED.enter(None, state)
+        self.kept = Kept(context.options, links)
+        """What is held."""
+        self.waiting = Kept(context.options, links)
+        """What goes out once the client has acknowledged others, or waits for its broker to say
+        that it has it."""
+        self.subscriptions: dict[str, Subscription[Outbound]] = {}
         self.series = ""
         """Part of the names of its subscriptions, where other guests of the same client may be."""
         self.unsettled_subscriptions: set[str] = set()
@@ -85,7 +71,6 @@ class Outbound:
 
     @property
     def holding(self) -> bool:
-        """Whether what comes is kept."""
         return self.state not in GIVING
 
     @property
@@ -93,18 +78,15 @@ class Outbound:
         """Whether observers know of it: not of a guest before its client has arrived."""
         return self.state not in UNOBSERVED
 
-    # How it goes on differs ----------------------------------------------------------------
+    def may_forget(self) -> bool:
+        return self.state is Owed.CONNECTED
+
+    def seen(self) -> Seen:
+        """The last counter of each publisher that the client has been given, or is kept for it."""
+        return tuple((*life, last) for life, last in self._seen.items())
 
     def say(self, effect: ToClient) -> None:
         """Tell the client."""
-        raise NotImplementedError
-
-    def offer(self, batch: Batch, qos: int) -> bool:
-        """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
-        raise NotImplementedError
-
-    def released(self) -> list[tuple[Batch, int]]:
-        """Hold no longer; what was kept, in order, to be offered now."""
         raise NotImplementedError
 
     def drained(self) -> bool:
@@ -113,74 +95,7 @@ class Outbound:
 
     def owed_events(self) -> int:
         """How many events wait for the client, or are kept for it."""
-        raise NotImplementedError
-
-    def wait_for(self, life: Life) -> None:
-        """While something is missing: a publisher is attached elsewhere now, and something earlier
-        of it may be missing."""
-
-    def matched_by(self, version: int) -> None:
-        """What is kept counts as matched by what the client wanted then."""
-
-    # What has been seen --------------------------------------------------------------------
-
-    def saw(self, publisher: Life, first: int, last: int) -> bool:
-        """Note that the client gets a publisher's events `first` to `last`.
-
-        False, and nothing is noted, when it has been given some of them before."""
-        seen = self._seen
-        before = seen.get(publisher, 0)
-        if first <= before:
-            return False
-        seen[publisher] = last
-        if before:
-            seen.move_to_end(publisher)
-        else:
-            self.seen_bytes += size_bytes(publisher)
-            if self.seen_bytes > self._sweep_at_bytes and self.state is Owed.CONNECTED:
-                self._forget_publishers()
-        return True
-
-    def _forget_publishers(self) -> None:
-        """Those whose events cannot come again; if that is not enough, the longest silent."""
-        seen, lives = self._seen, self._lives
-        bytes_max = self._options.session_seen_bytes_max
-        for publisher in [one for one in seen if not lives.may_come(one)]:
-            del seen[publisher]
-            self.seen_bytes -= size_bytes(publisher)
-        while self.seen_bytes > bytes_max and len(seen) > 1:
-            publisher, _ = seen.popitem(last=False)
-            self.seen_bytes -= size_bytes(publisher)
-            lives.forgotten += 1
-        # Looking at all of them must not happen with every new one.
-        self._sweep_at_bytes = max(SWEEP_BYTES_MIN, min(2 * self.seen_bytes, bytes_max))
-
-    def fresh(self, batch: Batch) -> Batch | None:
-        """The part of the batch the client has not been given before."""
-        publisher = batch.stream
-        counters = batch.counters
-        if self.saw(publisher, counters[0], counters[-1]):
-            return batch
-        before = self._seen[publisher]
-        if counters[-1] <= before:
-            return None
-        batch = batch.select([i for i, counter in enumerate(counters) if counter > before])
-        self.saw(publisher, batch.counters[0], batch.counters[-1])
-        return batch
-
-    def seen(self) -> Seen:
-        """The last counter of each publisher that the client has been given, or is kept for it."""
-        return tuple((id, incarnation, last) for (id, incarnation), last in self._seen.items())
-
-    def note_seen(self, publisher: Life, last: int) -> None:
-        """The client has been given, or will be, what a publisher published up to here."""
-        if publisher not in self._seen:
-            self.seen_bytes += size_bytes(publisher)
-        self._seen[publisher] = max(last, self._seen.get(publisher, 0))
-
-    def continue_from(self, former: Outbound) -> None:
-        """The client has been given all that another one of its gave it."""
-        self._seen, self.seen_bytes = OrderedDict(former._seen), former.seen_bytes
+        return self.waiting.measure.events + self.kept.measure.events
 
     # Holding -------------------------------------------------------------------------------
 
@@ -192,12 +107,184 @@ class Outbound:
         for id, incarnation, last in seen:
             self.note_seen((id, incarnation), last)
 
+    def wait_for(self, life: Life) -> None:
+        """While something is missing: a publisher is attached elsewhere now, and something earlier
+        of it may be missing."""
+
+    def matched_by(self, version: int) -> None:
+        """What is kept counts as matched by what the client wanted then."""
+
     def keeps_too_much(self) -> bool:
         """Whether more is kept for it than two brokers may keep."""
-        options = self._options
-        bound = (2 * options.session_queue_events_max, 2 * options.session_queue_bytes_max)
-        return self.kept.measure.exceeds(*bound)
+        return self.kept.exceeds(2)
 
     def discard(self) -> None:
         """What is kept is for nobody any more."""
-        self.kept.take_all()
+        for queue in (self.kept, self.waiting):
+            queue.take()
+
+
+class ServedAt(Protocol):
+    """Takes what clients do as subscribers: this broker's own subscriptions, or whoever stands for
+    them while a client stays connected here and is served elsewhere."""
+
+    def place(self, outbound: LocalOutbound) -> str | None:
+        """The broker that serves it, or is about to; None: this one, and nobody stands for it."""
+
+    def subscribe(self, outbound: LocalOutbound, wanted: Wanted) -> None: ...
+
+    def unsubscribe(self, outbound: LocalOutbound, name: str) -> None: ...
+
+    def close(self, outbound: LocalOutbound) -> None:
+        """The client is gone."""
+
+
+class LocalOutbound(Outbound):
+    """That of a client of this broker's, which takes `window` events unacknowledged. Without a
+    `connection` it is that of one that is to come, or was sent elsewhere."""
+
+    def __init__(
+        self,
+        id: str,
+        incarnation: int,
+        window: int,
+        connection: int,
+        context: Context,
+        dispatch: Dispatch,
+        at: ServedAt,
+        state: Owed = Owed.CONNECTED,
+    ) -> None:
+        super().__init__(id, incarnation, context, state)
+        self.connection = connection
+        self._emit, self._hand_over = context.emit, dispatch.hand_over
+        self.at = at
+        """Takes what the client asks for."""
+        self.indirect = self.holding
+        self._window = window
+        self._window_bytes = self._options.session_window_bytes_max
+        self._tail: Tail[tuple[Batch, int]] = Tail()
+        """What has been given at QoS 1, each with the bytes given until then."""
+        self._given_bytes = 0
+        self._acknowledged_bytes = 0
+
+    @property
+    def place(self) -> str | None:
+        """The broker that serves the client; None: this one, and nobody stands for it."""
+        return self.at.place(self)
+
+    def enter(self, state: Owed) -> None:
+        super().enter(state)
+        self.indirect = self.holding or bool(self.waiting)
+
+    def say(self, word: ToClient) -> None:
+        if self.connection:
+            self._emit(Tell(self.connection, word))
+
+    def detach(self) -> None:
+        """Its client is sent elsewhere, and told nothing any more."""
+        self.enter(Owed.DETACHED)
+        self.connection = 0
+
+    def renew(self, window: int, connection: int) -> None:
+        """A client connects that this goes on for; it holds until the client says that it has
+        arrived."""
+        assert self.drained()
+        self.enter(Owed.CLAIMED if self.state is Owed.STAGED else Owed.RESUMING)
+        self.connection = connection
+        self._window = window
+        self._tail = Tail()
+        self._given_bytes = self._acknowledged_bytes = 0
+        self.congested = False
+        self.unconfirmed = set(self.subscriptions)
+
+    # Giving --------------------------------------------------------------------------------
+
+    def offer(self, batch: Batch, qos: int) -> bool:
+        if not self.indirect:
+            if qos == 0:
+                self._hand_over(self, batch, 0, 0)
+                return True
+            tail, size = self._tail, len(batch.counters)
+            given = self._given_bytes + batch.bodies.size_bytes()
+            if (
+                tail.last - tail.acknowledged + size <= self._window
+                and given - self._acknowledged_bytes <= self._window_bytes
+            ):
+                self._give(batch, given)
+                return True
+        return self._keep(batch, qos)
+
+    def _give(self, batch: Batch, given: int) -> None:
+        """Hand over at QoS 1, and keep it until the client acknowledges it."""
+        if given - self._acknowledged_bytes > COMPACT_BYTES_MIN:
+            batch = batch.compacted()
+        self._given_bytes = given
+        sequence = self._tail.push((batch, given), len(batch.counters))
+        self._hand_over(self, batch, 1, sequence)
+
+    def _keep(self, batch: Batch, qos: int) -> bool:
+        if self.holding:
+            return self.kept.add(batch.compacted(), qos)
+        if qos and not self.waiting:
+            rest = self._give_some(batch)
+            if rest is None:
+                return True
+            batch = rest
+        self.indirect = True
+        return self.waiting.add(batch.compacted(), qos)
+
+    def _give_some(self, batch: Batch) -> Batch | None:
+        """Give as much as the client may have now; what is left."""
+        room = self._room(batch)
+        if room <= 0:
+            return batch
+        rest = None
+        if room < len(batch):
+            batch, rest = batch.select(range(room)), batch.select(range(room, len(batch)))
+        self._give(batch, self._given_bytes + batch.size_bytes())
+        return rest
+
+    def _room(self, batch: Batch) -> int:
+        """How many of the events the client may be given now: within its window, and as many bytes
+        as it may have unacknowledged."""
+        size, weight = len(batch), batch.size_bytes()
+        room = min(size, self._window - len(self._tail))
+        left = max(self._window_bytes - self.unacknowledged_bytes, 0)
+        if weight > left:
+            least = 0 if self.unacknowledged_bytes else 1
+            room = min(room, max(least, size * left // weight))
+        return room
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """What has been given at QoS 1 and not been acknowledged."""
+        return self._given_bytes - self._acknowledged_bytes
+
+    def acknowledged(self, sequence: int) -> None:
+        """The client has everything up to `sequence`; what waited may go out."""
+        tail = self._tail
+        released = tail.acknowledge(sequence if sequence < tail.last else tail.last)
+        if released:
+            self._acknowledged_bytes = released[-1][1]
+        if self.indirect and self.waiting:
+            self._give_waiting()
+
+    def _give_waiting(self) -> None:
+        waiting = self.waiting
+        while waiting:
+            batch, qos = waiting.take_first()
+            if qos == 0:
+                self._hand_over(self, batch, 0, 0)
+                continue
+            rest = self._give_some(batch)
+            if rest is not None:
+                waiting.put_back(rest, qos)
+                return
+        self.indirect = self.holding
+
+    def released(self) -> list[tuple[Batch, int]]:
+        self.enter(Owed.CONNECTED)
+        return [(batch, qos) for batch, qos, _ in self.kept.take()]
+
+    def drained(self) -> bool:
+        return not len(self._tail) and not self.waiting

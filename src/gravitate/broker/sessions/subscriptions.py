@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.receiver import Subscription
 from gravitate.broker.interface.effects import SubscriptionSettled
 from gravitate.broker.messages.guests import Wanted
 from gravitate.broker.routing.router import Router
 from gravitate.broker.routing.settlement import Open
 from gravitate.broker.sessions.chores import Chores
-from gravitate.broker.sessions.outbound import LocalSubscription, Outbound
+from gravitate.broker.sessions.outbound import Outbound
 
 
 class SubscriptionPorts(NamedTuple):
@@ -56,21 +57,18 @@ class Subscriptions:
         name, context = wanted.name, self._context
         former = outbound.subscriptions.get(name)
         outbound.unconfirmed.discard(name)
-        if former is not None and former.filter == wanted.filter:
-            if (former.qos, former.no_local) != (wanted.qos, wanted.no_local):
+        if former is not None and former.wanted.filter == wanted.filter:
+            if former.wanted != wanted:
                 self._ports.on_changed(outbound)
-                former.qos, former.no_local = wanted.qos, wanted.no_local
+                former.wanted = wanted
                 self._destinations.changed()
             subscription = former
         else:
             self._ports.on_changed(outbound)
             number = f"{outbound.series}{next(self._numbers)}"
             id = f"{outbound.id}#{outbound.incarnation}@{context.broker_id}/{number}"
-            subscription = self._destinations.add(
-                lambda destination: LocalSubscription(
-                    outbound, name, id, wanted.filter, wanted.qos, wanted.no_local, destination
-                )
-            )
+            subscription = Subscription(outbound, wanted, id)
+            self._destinations.add(subscription)
             outbound.subscriptions[name] = subscription
             outbound.unsettled_subscriptions.add(name)
             if outbound.observed:
@@ -97,7 +95,7 @@ class Subscriptions:
             if now.subscriptions.get(name) is subscription:
                 self._ports.on_partly_settled(now, name)
 
-        about = (subscription.id, subscription.filter, subscription.destination)
+        about = (subscription.id, wanted.filter, subscription.destination)
         self._router.subscribe(*about, settled, partly, is_renewed)
         if former is not None and former is not subscription:
             self._end(former)
@@ -121,7 +119,7 @@ class Subscriptions:
             self.unsubscribe(outbound, name)
         for one in wanted:
             known = outbound.subscriptions.get(one.name)
-            if known is None or _wanted(known) != one:
+            if known is None or known.wanted != one:
                 self.subscribe(outbound, one)
             elif one.name not in outbound.unsettled_subscriptions:
                 # Whoever asks may not have heard of it.
@@ -143,7 +141,7 @@ class Subscriptions:
         self._destinations.mute(ending)
         self._chores.add(partial(self._end, subscription) for subscription in ending)
 
-    def _end(self, subscription: LocalSubscription) -> None:
+    def _end(self, subscription: Subscription[Outbound]) -> None:
         self._router.unsubscribe(subscription.id)
         self._destinations.remove(subscription)
         outbound, context = subscription.receiver, self._context
@@ -169,16 +167,12 @@ class Subscriptions:
         for observer in context.observers:
             observer.on_session(here, outbound.id, state, context.now)
             for one in outbound.subscriptions.values():
-                observer.on_subscribed(here, outbound.id, one.id, one.filter, context.now)
-                if one.name not in outbound.unsettled_subscriptions:
+                observer.on_subscribed(here, outbound.id, one.id, one.wanted.filter, context.now)
+                if one.wanted.name not in outbound.unsettled_subscriptions:
                     observer.on_settled(here, outbound.id, one.id, context.now)
             if state == "opened":
                 observer.on_subscriber_moved(here, outbound.id, source, since, context.now)
 
     def wanted(self, outbound: Outbound) -> tuple[Wanted, ...]:
         """What a session subscribes to, as its client asked for it."""
-        return tuple(map(_wanted, outbound.subscriptions.values()))
-
-
-def _wanted(subscription: LocalSubscription) -> Wanted:
-    return Wanted(subscription.name, subscription.filter, subscription.qos, subscription.no_local)
+        return tuple(one.wanted for one in outbound.subscriptions.values())

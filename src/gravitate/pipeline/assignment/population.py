@@ -87,12 +87,19 @@ class FramePopulation:
         return self._shape.subscribers
 
     def sample(self, size: int, about: str, by_weight: bool = False) -> Drawn:
-        answer = functools.partial(_drawn, size, self._seed, about, by_weight)
-        return first_drawn(self._asked(answer, functools.partial(_least, size)), size)
+        seed = self._seed
+        drawn = self._asked(
+            lambda block, doublings: drawn_from(block, doublings, size, seed, about, by_weight),
+            lambda answers: [first_drawn(answers, size)],
+        )
+        return first_drawn(drawn, size)
 
     def coverage(self, level: Level, filters: Filters) -> Coverage:
-        answer = functools.partial(_coverage, level, filters)
-        return coverage_together(self._asked(answer, _coverages))
+        found = self._asked(
+            lambda block, doublings: coverage_of(block, doublings, level, filters),
+            lambda answers: [coverage_together(answers)],
+        )
+        return coverage_together(found)
 
     def double_uncovered(self, level: Level, filters: Filters) -> None:
         work = functools.partial(_double, self._shape, level, filters)
@@ -108,8 +115,11 @@ class FramePopulation:
             self._frame = self._start
 
     def choices(self, level: Level, filters: Filters, short: Words) -> Choices:
-        answer = functools.partial(_choices, level, filters, short)
-        found = sorted(self._asked(answer, list_of), key=lambda part: part[0])
+        def answer(block: Block, _: Doublings) -> tuple[int, Words, Longs, int]:
+            groups, uncovered = groups_of(block, level, filters, short)
+            return block.number, groups.masks, groups.sizes, uncovered
+
+        found = sorted(self._asked(answer), key=lambda part: part[0])
         self._in_blocks = [(number, masks, sizes) for number, masks, sizes, _ in found]
         return choices_together([part[1:] for part in found])
 
@@ -122,13 +132,22 @@ class FramePopulation:
             group = positions(choices.masks, masks)
             before[number] = group, taken[group]
             taken[group] += sizes
-        answer = functools.partial(_leaves, level, filters, short, choices, spread, before)
-        parts = sorted(self._asked(answer, list_of), key=lambda part: part[0])
+
+        def answer(block: Block, _: Doublings) -> tuple[int, Ints]:
+            groups = groups_of(block, level, filters, short)[0]
+            group, count = before[block.number]
+            passed = np.zeros(len(choices.sizes), dtype=np.int64)
+            passed[group] = count
+            return block.number, leaves_in_turn(groups, choices, spread, passed)
+
+        parts = sorted(self._asked(answer), key=lambda part: part[0])
         return np.concatenate([leaf for _, leaf in parts])
 
-    def _asked(self, answer: Answer, together: Callable[[list[Any]], Any]) -> list[Any]:
+    def _asked(
+        self, answer: Answer, together: Callable[[list[Any]], list[Any]] = list
+    ) -> list[Any]:
         """What tasks answer, as a list; `together` makes the answers of a task's blocks a list that
-        is no longer than needed."""
+        is no longer than needed. Neither may hold on to this population: tasks get them whole."""
         work = functools.partial(_answer, self._shape, answer, together)
         rows = self._frame.mapInArrow(work, _ANSWERS).collect()
         return [part for row in rows for part in pickle.loads(row["answer"])]
@@ -137,20 +156,17 @@ class FramePopulation:
 # --- in tasks -------------------------------------------------------------------------------------
 
 
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        yield from batch.to_pylist()
-
-
 def _answer(
     shape: Shape,
     answer: Answer,
     together: Callable[[list[Any]], list[Any]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    found: list[Any] = []
-    for row in _rows(batches):
-        found.append(answer(block_of(row, shape.dimensions, shape.axes), doublings_of(row)))
+    found = [
+        answer(block_of(row, shape.dimensions, shape.axes), doublings_of(row))
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
     if found:
         yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(together(found))]})
 
@@ -167,50 +183,3 @@ def _double(
         ]
         at = batch.schema.get_field_index("doublings")
         yield batch.set_column(at, "doublings", pa.array(more, pa.binary()))
-
-
-def list_of(answers: list[Any]) -> list[Any]:
-    """Answers that are not put together."""
-    return answers
-
-
-def _drawn(
-    size: int, seed: int, about: str, by_weight: bool, block: Block, doublings: Doublings
-) -> Drawn:
-    return drawn_from(block, doublings, size, seed, about, by_weight)
-
-
-def _least(size: int, answers: list[Drawn]) -> list[Drawn]:
-    return [first_drawn(answers, size)]
-
-
-def _coverage(level: Level, filters: Filters, block: Block, doublings: Doublings) -> Coverage:
-    return coverage_of(block, doublings, level, filters)
-
-
-def _coverages(answers: list[Coverage]) -> list[Coverage]:
-    return [coverage_together(answers)]
-
-
-def _choices(
-    level: Level, filters: Filters, short: Words, block: Block, doublings: Doublings
-) -> tuple[int, Words, Longs, int]:
-    groups, uncovered = groups_of(block, level, filters, short)
-    return block.number, groups.masks, groups.sizes, uncovered
-
-
-def _leaves(
-    level: Level,
-    filters: Filters,
-    short: Words,
-    choices: Choices,
-    spread: Spread,
-    before: dict[int, tuple[Longs, Longs]],
-    block: Block,
-    doublings: Doublings,
-) -> tuple[int, Ints]:
-    groups, _ = groups_of(block, level, filters, short)
-    taken = np.zeros(len(choices.sizes), dtype=np.int64)
-    group, count = before[block.number]
-    taken[group] = count
-    return block.number, leaves_in_turn(groups, choices, spread, taken)

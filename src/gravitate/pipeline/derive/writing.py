@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
-from gravitate.files import write_json
+from gravitate.files import read_json, write_json
 from gravitate.pipeline.spark.failures import writing
 from gravitate.pipeline.spark.shared import check_shared
-from gravitate.pipeline.store.store import Store, load
+from gravitate.pipeline.store.store import Store
 from gravitate.pipeline.tables import schemas
 
 _NOTE: Final = "moves.json"
@@ -77,7 +77,7 @@ def finish(store: Store, table: str) -> None:
     folder, aside = _folders(store, table)
     if not (aside / _NOTE).exists():
         return
-    moves = load(aside / _NOTE, _Moves, "a note of periods to be moved")
+    moves = read_json(aside / _NOTE, _Moves, "a note of periods to be moved")
     folder.mkdir(parents=True, exist_ok=True)
     for period in moves.emptied:
         _remove(_folder(folder, period))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +31,7 @@ from gravitate.config.workload_tables import WorkloadManifest, load_manifest
 from gravitate.errors import FileError, InputError
 from gravitate.model.moves import Move, ReassignSubscriber, RelocatePublisher
 from gravitate.overlay.strategies import S0, Forwarding, forwarding_named
-from gravitate.pipeline.evaluate.matches import Cut, audience_lists, flow_rows, in_process
+from gravitate.pipeline.evaluate.matches import Cut, audience_lists
 from gravitate.pipeline.evaluate.metrics import (
     Evaluation,
     Terms,
@@ -158,34 +157,6 @@ def totals_of(flows: Any, network: Network, terms: Terms, forwarding: Forwarding
     return collected(rows.withColumn("state", F.lit("")), ("",), len(names))[""]
 
 
-def evaluate_tables(
-    network: Network,
-    publications: pa.Table,
-    subscriptions: pa.Table,
-    *,
-    duration_s: float,
-    name: str = "",
-    terms: Terms | None = None,
-) -> Evaluation:
-    """The same in this process, without Spark, for tables of a workload that are small and have
-    all clients placed."""
-    terms = terms or Terms()
-    check_duration(duration_s)
-    names = tuple(broker.id for broker in network.brokers)
-    tree = tree_of(network, terms.service)
-    flows = (
-        batch.append_column("events", pa.array(np.ones(batch.num_rows)))
-        for batch in in_process(flow_rows, publications, subscriptions)
-    )
-    totals = _added_up(names, tree, network.forwarding, flows)
-    homes = subscriptions.select(["broker", "subscriber"]).group_by(["broker", "subscriber"])
-    subscribers = Counter(homes.aggregate([])["broker"].to_pylist())
-    found = carried(
-        totals, tree, names, network, duration_s=duration_s, subscribers=subscribers, cost=None
-    )
-    return assessed(name, network, found, terms)
-
-
 # --- steps ----------------------------------------------------------------------------------------
 
 
@@ -255,10 +226,10 @@ def _task(
     names: tuple[str, ...], tree: Tree, forwarding: Forwarding, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The totals of one task's flows."""
-    yield _added_up(names, tree, forwarding, batches).rows()
+    yield added_up(names, tree, forwarding, batches).rows()
 
 
-def _added_up(
+def added_up(
     names: tuple[str, ...], tree: Tree, forwarding: Forwarding, batches: Iterator[pa.RecordBatch]
 ) -> Totals:
     known = pa.array(names, pa.string())

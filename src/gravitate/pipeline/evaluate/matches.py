@@ -3,7 +3,6 @@
     matches(publications, subscriptions, cut)      publisher, number, subscriber
     audience_lists(publications, ...)              publisher, number, source, size, audience
     subscription_matches(...)                      subscriber, subscription, matches, deliveries
-    in_process(match_rows, tables...)              the same in this process, on small tables
 
 Subscribers are dealt out to *buckets*, so that a session is counted once even when several of its
 subscriptions match, and events to *chunks*. Each pair of a bucket and a chunk is one task: it
@@ -34,7 +33,7 @@ from gravitate.pipeline.evaluate.interests import EventBatch, Interests
 from gravitate.pipeline.tables import schemas
 
 SUBSCRIPTIONS_PER_BUCKET: Final = 100_000
-_SUBSCRIPTION, _EVENT = 0, 1
+SUBSCRIPTION, EVENT = 0, 1
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -100,7 +99,7 @@ def _asked(events: Any, subscriptions: Any, cut: Cut, rows: Rows, schema: Any) -
     chunk = F.pmod(F.xxhash64("publisher", "number"), F.lit(cut.chunks))
     held = subscriptions.select(
         _each(bucket * cut.chunks, cut.chunks).alias("part"),
-        F.lit(_SUBSCRIPTION).alias("kind"),
+        F.lit(SUBSCRIPTION).alias("kind"),
         F.col("subscriber").alias("client"),
         F.col("subscription").alias("name"),
         "broker",
@@ -111,7 +110,7 @@ def _asked(events: Any, subscriptions: Any, cut: Cut, rows: Rows, schema: Any) -
     )
     published = events.select(
         _each(chunk, cut.buckets, cut.chunks).alias("part"),
-        F.lit(_EVENT).alias("kind"),
+        F.lit(EVENT).alias("kind"),
         F.col("publisher").alias("client"),
         "number",
         "broker",
@@ -125,31 +124,7 @@ def _asked(events: Any, subscriptions: Any, cut: Cut, rows: Rows, schema: Any) -
         .repartitionById(cut.buckets * cut.chunks, F.col("part"))
         .sortWithinPartitions("part", "kind")
     )
-    return together.mapInArrow(functools.partial(_task, rows), schema)
-
-
-def in_process(
-    rows: Rows, publications: pa.Table, subscriptions: pa.Table
-) -> Iterator[pa.RecordBatch]:
-    """What a task answers for all rows of two tables of a workload, in this process."""
-    renamed = {
-        "subscriber": "client",
-        "publisher": "client",
-        "subscription": "name",
-        "condition": "text",
-        "attributes": "text",
-        "from_s": "at_s",
-    }
-
-    def sent() -> Iterator[pa.RecordBatch]:
-        for kind, table in ((_SUBSCRIPTION, subscriptions), (_EVENT, publications)):
-            names = [renamed.get(name, name) for name in table.column_names]
-            for batch in table.rename_columns(names).to_batches():
-                numbers = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
-                kinds = pa.array(np.full(batch.num_rows, kind, dtype=np.int32))
-                yield batch.append_column("part", numbers).append_column("kind", kinds)
-
-    return _task(rows, sent())
+    return together.mapInArrow(functools.partial(task, rows), schema)
 
 
 def _each(first: Any, count: int, step: int = 1) -> Any:
@@ -158,12 +133,12 @@ def _each(first: Any, count: int, step: int = 1) -> Any:
     return F.explode(F.sequence(start, start + (count - 1) * step, F.lit(step)))
 
 
-def _task(rows: Rows, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def task(rows: Rows, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Answers for the pairs of bucket and chunk that come one after the other."""
     for _, runs in groupby(_runs(batches), key=itemgetter(0)):
         interests = Interests()
         for kind, pieces in groupby(runs, key=itemgetter(1)):
-            if kind == _SUBSCRIPTION:
+            if kind == SUBSCRIPTION:
                 for _, _, batch in pieces:
                     _take_in(interests, batch)
             else:

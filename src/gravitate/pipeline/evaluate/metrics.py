@@ -4,15 +4,14 @@
     figures.rows()                          the rows of `schemas.EVALUATIONS`
 
 Owns what figures are told of (`Carried`) and weighed with (`Terms`). Which metrics there are and
-what they mean says `registry`, whose entries are the fields of an evaluation; it knows neither
-Spark nor where figures come from.
+what they mean says `registry`; it knows neither Spark nor where figures come from.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,6 +22,7 @@ from gravitate.config.script import ServiceTimes
 from gravitate.errors import InputError
 from gravitate.pipeline.evaluate import registry
 from gravitate.pipeline.evaluate.arithmetic import Seen
+from gravitate.pipeline.evaluate.registry import Figures
 from gravitate.plan.flow.flow import Tree, rooted
 
 Floats = NDArray[np.float64]
@@ -75,54 +75,40 @@ class Carried(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     reconfiguration_cost: float | None = None
 
 
-class _Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """Every metric of a network by its name; null where it does not apply or is not known."""
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """Every metric of a network, of its brokers and of its links."""
 
     evaluation: str
     forwarding: str
+    metrics: Figures
+    hops: dict[int, float]
+    """Deliveries by links between publisher and subscriber."""
+    brokers: dict[str, Figures]
+    links: dict[Link, Figures]
+    """Each direction of one."""
 
-    def metrics(self) -> dict[str, float | None]:
-        """The figures of the network by name."""
-        return {metric.name: getattr(self, metric.name) for metric in registry.NETWORK}
+    def told(self) -> dict[str, object]:
+        """What `--json` prints."""
+        return {
+            "evaluation": self.evaluation,
+            "forwarding": self.forwarding,
+            **self.metrics,
+            "hops": self.hops,
+            "brokers": [{"broker": one, **figures} for one, figures in self.brokers.items()],
+            "links": [
+                {"broker": broker, "peer": peer, **figures}
+                for (broker, peer), figures in self.links.items()
+            ],
+        }
 
     def rows(self) -> Iterator[Row]:
         """The rows of `schemas.EVALUATIONS`: network, then brokers, then links."""
-        told: Any = self
-        subjects = [("network", "", told, registry.NETWORK)]
-        subjects += [("broker", one.broker, one, registry.BROKER) for one in told.brokers]
-        subjects += [("link", f"{one.broker}>{one.peer}", one, registry.LINK) for one in told.links]
-        for scope, subject, figures, metrics in subjects:
-            for metric in metrics:
-                value = getattr(figures, metric.name)
-                value = None if value is None else float(value)
-                yield self.evaluation, scope, subject, metric.name, value
-
-
-if TYPE_CHECKING:
-    Evaluation = Any
-    _BrokerFigures = Any
-    _LinkFigures = Any
-else:
-    _BrokerFigures = msgspec.defstruct(
-        "BrokerFigures", [("broker", str), *registry.fields(registry.BROKER)], frozen=True
-    )
-    _LinkFigures = msgspec.defstruct(
-        "LinkFigures",
-        [("broker", str), ("peer", str), *registry.fields(registry.LINK)],
-        frozen=True,
-    )
-    Evaluation = msgspec.defstruct(
-        "Evaluation",
-        [
-            *registry.fields(registry.NETWORK),
-            ("hops", dict[int, float]),  # deliveries by links between publisher and subscriber
-            ("brokers", tuple[_BrokerFigures, ...]),
-            ("links", tuple[_LinkFigures, ...]),  # each direction of one
-        ],
-        bases=(_Evaluation,),
-        frozen=True,
-        kw_only=True,
-    )
+        subjects = [("network", "", self.metrics)]
+        subjects += [("broker", broker, figures) for broker, figures in self.brokers.items()]
+        subjects += [("link", ">".join(link), figures) for link, figures in self.links.items()]
+        for scope, subject, figures in subjects:
+            for name, value in figures.items():
+                yield self.evaluation, scope, subject, name, None if value is None else float(value)
 
 
 def tree_of(network: Network, service: ServiceTimes | None = None) -> Tree:
@@ -149,15 +135,13 @@ def assessed(
     return Evaluation(
         evaluation=name,
         forwarding=forwarding or network.forwarding,
-        **registry.values(registry.NETWORK, seen),
+        metrics=registry.values(registry.NETWORK, seen),
         hops={hops: count for hops, count in sorted(carried.hops.items()) if count},
-        brokers=tuple(
-            _BrokerFigures(broker.id, **registry.values(registry.BROKER, seen, at))
+        brokers={
+            broker.id: registry.values(registry.BROKER, seen, at)
             for at, broker in enumerate(network.brokers)
-        ),
-        links=tuple(
-            _LinkFigures(*link, **registry.values(registry.LINK, seen, link)) for link in seen.links
-        ),
+        },
+        links={link: registry.values(registry.LINK, seen, link) for link in seen.links},
     )
 
 

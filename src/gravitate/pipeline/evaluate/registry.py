@@ -9,7 +9,7 @@ evaluations, and the list in `docs/flow-model.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,6 +17,8 @@ from gravitate.pipeline.evaluate import arithmetic as of
 from gravitate.pipeline.evaluate.arithmetic import SHARES, Seen, Value
 
 Better = Literal["lower", "higher", ""]
+Figures = dict[str, Value]
+"""By name of the metric; None where it does not apply or is not known."""
 
 PERCENTILE_TOLERANCE: Final = 0.02
 """Percentiles come from delay classes 2 % wide; smaller differences are not told apart."""
@@ -212,17 +214,12 @@ REPORTED: Final = tuple(metric for group in GROUPS.values() for metric in group)
 NAMED: Final = {metric.name: metric for metric in METRICS}
 
 
-def fields(metrics: Iterable[Metric]) -> list[tuple[str, Any]]:
-    """Fields of a struct that has a value for each."""
-    return [(metric.name, Value) for metric in metrics]
-
-
-def values(metrics: Iterable[Metric], seen: Seen, *which: object) -> dict[str, Value]:
+def values(metrics: Iterable[Metric], seen: Seen, *which: object) -> Figures:
     """The metrics of a network; with `which` those of one broker or link."""
     return {metric.name: metric.value(seen, *which) for metric in metrics}
 
 
-def reported(seen: Seen) -> dict[str, Value]:
+def reported(seen: Seen) -> Figures:
     """What a report tells of a run."""
     return {
         metric.name: None if metric.of_deliveries and not seen.delivered else metric.value(seen)

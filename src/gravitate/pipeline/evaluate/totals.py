@@ -61,13 +61,12 @@ class Totals:
             parts += [part] * len(kept)
             positions.append(kept)
             values.append(array[kept])
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(parts, pa.string()),
-                pa.array(np.concatenate(positions), pa.int32()),
-                pa.array(np.concatenate(values)),
-            ],
-            names=["part", "position", "value"],
+        return pa.RecordBatch.from_pydict(
+            {
+                "part": pa.array(parts, pa.string()),
+                "position": pa.array(np.concatenate(positions), pa.int32()),
+                "value": pa.array(np.concatenate(values)),
+            }
         )
 
     @classmethod

@@ -167,13 +167,12 @@ def _gains(
         total, saved = crossings(overlay.tree, wanted, target, home)
         after, joint = after + total, joint - saved
     used = np.flatnonzero((alone != 0) | (joint != 0))
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array(np.concatenate(([_TOTAL], used)), pa.int32()),
-            pa.array(np.concatenate(([before], alone[used]))),
-            pa.array(np.concatenate(([after], joint[used]))),
-        ],
-        names=["subscriber", "alone", "joint"],
+    yield pa.RecordBatch.from_pydict(
+        {
+            "subscriber": pa.array(np.concatenate(([_TOTAL], used)), pa.int32()),
+            "alone": pa.array(np.concatenate(([before], alone[used]))),
+            "joint": pa.array(np.concatenate(([after], joint[used]))),
+        }
     )
 
 
@@ -189,13 +188,12 @@ def _savings(
             elsewhere[who[candidates.table[:, broker]]] = broker
             found[:, broker] += crossings(overlay.tree, wanted, home, elsewhere)[1][who]
     candidate, at = np.nonzero(found)
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array(candidate, pa.int32()),
-            pa.array(at, pa.int32()),
-            pa.array(found[candidate, at]),
-        ],
-        names=["candidate", "broker", "saved"],
+    yield pa.RecordBatch.from_pydict(
+        {
+            "candidate": pa.array(candidate, pa.int32()),
+            "broker": pa.array(at, pa.int32()),
+            "saved": pa.array(found[candidate, at]),
+        }
     )
 
 

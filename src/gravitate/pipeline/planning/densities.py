@@ -75,13 +75,12 @@ def _task(
     for axis, found in enumerate(counts):
         used = np.flatnonzero(found)
         number = np.concatenate(([_MISSING], used))
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array(np.full(len(number), axis), pa.int32()),
-                pa.array(number, pa.int64()),
-                pa.array(np.concatenate(([missing[axis]], found[used])), pa.int64()),
-            ],
-            names=["axis", "bin", "events"],
+        yield pa.RecordBatch.from_pydict(
+            {
+                "axis": pa.array(np.full(len(number), axis), pa.int32()),
+                "bin": pa.array(number, pa.int64()),
+                "events": pa.array(np.concatenate(([missing[axis]], found[used])), pa.int64()),
+            }
         )
 
 

@@ -1,6 +1,6 @@
 """A prediction made again for what came: a run's events, and clients where a plan has them.
 
-    expected(spark, store, run, plan).broker_rate_msgs_per_s_mean
+    expected(spark, store, run, plan).metrics["broker_rate_msgs_per_s_mean"]
 
 A plan predicts for the events and the audience that were recorded. Later ones are others, so they
 go through the flow model too: each event from the broker that took it in to the brokers that

@@ -177,13 +177,12 @@ def _words(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 found[TOPIC, name] += count
             for name in _bounded(wanted):
                 found["attribute", name] += count
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array([kind for kind, _ in found], pa.string()),
-            pa.array([name for _, name in found], pa.string()),
-            pa.array(found.values(), pa.int64()),
-        ],
-        names=["kind", "name", "filters"],
+    yield pa.RecordBatch.from_pydict(
+        {
+            "kind": pa.array([kind for kind, _ in found], pa.string()),
+            "name": pa.array([name for _, name in found], pa.string()),
+            "filters": pa.array(found.values(), pa.int64()),
+        }
     )
 
 
@@ -211,13 +210,12 @@ def _boxes(space: EventSpace, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
         texts = batch.column("filter").to_pylist()
         found = [(text, space.box([_read(text)])) for text in texts]
         known = [(text, box) for text, box in found if box is not None]
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([text for text, _ in known], pa.string()),
-                pa.array([box.lows for _, box in known], pa.list_(pa.float64())),
-                pa.array([box.highs for _, box in known], pa.list_(pa.float64())),
-            ],
-            names=["filter", "lows", "highs"],
+        yield pa.RecordBatch.from_pydict(
+            {
+                "filter": pa.array([text for text, _ in known], pa.string()),
+                "lows": pa.array([box.lows for _, box in known], pa.list_(pa.float64())),
+                "highs": pa.array([box.highs for _, box in known], pa.list_(pa.float64())),
+            }
         )
 
 

@@ -69,7 +69,7 @@ def make_plan(
         network=found.network,
         parameters=draft.parameters | found.parameters(),
         moves=draft.moves,
-        recorded=found.measured.metrics(),
+        recorded=found.measured.metrics,
         before=draft.before,
         after=draft.after,
         yardstick=draft.yardstick,
@@ -97,9 +97,12 @@ class Run(msgspec.Struct, frozen=True, eq=False):
         tell(f"reading what {name} measured")
         measured = evaluate_run(spark, store, name=name, terms=terms)
         frame = Frame(
-            duration_s=measured.duration_s,
+            duration_s=measured.metrics["duration_s"] or 1.0,
             sampling_rate=manifest.sampling_rate,
-            subscribers={b.broker: b.subscribers or 0 for b in measured.brokers},
+            subscribers={
+                broker: int(figures["subscribers"] or 0)
+                for broker, figures in measured.brokers.items()
+            },
             terms=terms,
         )
         return cls(network, overlay, measured, frame)

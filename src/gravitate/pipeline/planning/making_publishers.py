@@ -40,7 +40,7 @@ class PublisherPlanner(msgspec.Struct, frozen=True):
         )
         return Draft(
             moves=moves,
-            before=before.metrics(),
-            after=after.metrics(),
+            before=before.metrics,
+            after=after.metrics,
             parameters=self.choice.parameters(),
         )

@@ -207,7 +207,7 @@ def _predicted(
         loads = _loads(listeners, states[state].home, run.overlay)
         frame = msgspec.structs.replace(run.frame, subscribers=loads)
         found, to_client = (
-            evaluated(name, totals[name], run.network, run.overlay, frame, cost).metrics()
+            evaluated(name, totals[name], run.network, run.overlay, frame, cost).metrics
             for name in (state, to_clients(state))
         )
         return with_client_delays(found, to_client)

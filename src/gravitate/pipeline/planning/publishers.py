@@ -29,6 +29,7 @@ from gravitate.pipeline.evaluate.metrics import tree_of
 from gravitate.pipeline.planning.recorded import Audience, by_publisher, whole_publishers
 from gravitate.plan.flow.flow import Tree
 from gravitate.plan.placement import placement
+from gravitate.plan.placement import placement_kernels as kernels
 from gravitate.plan.placement.grape import GrapeParameters, Metric
 from gravitate.plan.placement.placement import (
     Placements,
@@ -134,12 +135,12 @@ def chosen(audience: Audience, overlay: Overlay, choice: PublisherOptions) -> pa
 
 
 def _closest(
-    network: placement.Network, profiles: placement.Profiles, parameters: GrapeParameters
+    network: kernels.Network, profiles: kernels.Profiles, parameters: GrapeParameters
 ) -> Placements:
     """POP's choice with GRAPE's figures, which POP itself does not know."""
     closest = closest_brokers(network, profiles)
     here = best_brokers(network, profiles, parameters)
-    there = best_brokers(network, msgspec.structs.replace(profiles, current=closest), parameters)
+    there = best_brokers(network, profiles._replace(current=closest), parameters)
     return Placements(
         closest,
         closest,

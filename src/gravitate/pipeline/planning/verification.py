@@ -95,9 +95,9 @@ def verify(
         store, since_s = _after(spark, store, run, max(done_at_s))
     found = Run.read(spark, store, run.name, _terms(plan), tell)
     tell("predicting the same for the events that came")
-    came = expectation.expected(spark, store, found, plan).metrics()
+    came = expectation.expected(spark, store, found, plan).metrics
     return compared(
-        plan, run.name, found.measured.metrics(), came, len(done_at_s), since_s, tolerance_share
+        plan, run.name, found.measured.metrics, came, len(done_at_s), since_s, tolerance_share
     )
 
 

@@ -8,11 +8,11 @@ delay classes, or by a number of rows named in `gather`; none grows with the tra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import msgspec
 
-from gravitate.pipeline.evaluate import registry
+from gravitate.pipeline.evaluate.registry import Figures
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,15 +37,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of each trace table in the store."""
 
 
-if TYPE_CHECKING:
-    Headline = Any
-else:
-    Headline = msgspec.defstruct(
-        "Headline", registry.fields(registry.REPORTED), frozen=True, kw_only=True
-    )
-"""Every metric of the run; `evaluate.registry` says what each means. None: not known."""
-
-
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     coordinates: tuple[float, ...] = ()
@@ -61,15 +52,8 @@ class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate_msgs_per_s(self) -> float:
-        return self.input_msgs_per_s + self.output_msgs_per_s
-
-    @property
-    def input_msgs_per_s(self) -> float:
-        return self.in_links_msgs_per_s + self.in_clients_msgs_per_s
-
-    @property
-    def output_msgs_per_s(self) -> float:
-        return self.out_links_msgs_per_s + self.out_clients_msgs_per_s
+        into = self.in_links_msgs_per_s + self.in_clients_msgs_per_s
+        return into + (self.out_links_msgs_per_s + self.out_clients_msgs_per_s)
 
     @property
     def yield_share(self) -> float:
@@ -204,7 +188,8 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One run."""
 
     facts: Facts
-    headline: Headline
+    headline: Figures
+    """Every metric that `evaluate.registry` has for reports."""
     findings: tuple[str, ...]
     """What stands out, in sentences."""
     brokers: tuple[BrokerFigures, ...]

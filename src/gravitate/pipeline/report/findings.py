@@ -18,7 +18,7 @@ WASTEFUL_SHARE: float = 0.2
 
 def findings(run: RunFigures) -> tuple[str, ...]:
     """The sentences that apply to `run`, most general first."""
-    if not run.headline.published:
+    if not run.headline["published"]:
         return ("Nothing was published while the run was traced.",)
     return tuple(
         sentence
@@ -27,29 +27,33 @@ def findings(run: RunFigures) -> tuple[str, ...]:
     )
 
 
+def _known(run: RunFigures, *names: str) -> tuple[float, ...]:
+    return tuple(run.headline[name] or 0.0 for name in names)
+
+
 def _delivered(run: RunFigures) -> Iterator[str]:
-    told = run.headline
-    if not told.delivered:
-        yield f"{count(told.published)} events were published and nobody was handed one."
+    published, delivered, median_ms = _known(run, "published", "delivered", "delay_ms_p50")
+    if not delivered:
+        yield f"{count(published)} events were published and nobody was handed one."
         return
     yield (
-        f"{count(told.published)} events were handed over {count(told.delivered)} times in "
-        f"{run.facts.observed_s:,.0f} s, half of them within {ms(told.delay_ms_p50)}."
+        f"{count(published)} events were handed over {count(delivered)} times in "
+        f"{run.facts.observed_s:,.0f} s, half of them within {ms(median_ms)}."
     )
 
 
 def _slow(run: RunFigures) -> Iterator[str]:
-    told = run.headline
-    if told.delay_ms_p99 and told.delay_ms_p50 and told.delay_ms_p99 > 2 * told.delay_ms_p50:
+    late_ms, median_ms = _known(run, "delay_ms_p99", "delay_ms_p50")
+    if median_ms and late_ms > 2 * median_ms:
         yield (
-            f"One delivery in a hundred took {ms(told.delay_ms_p99)} or longer, "
-            f"{told.delay_ms_p99 / told.delay_ms_p50:.1f} times the median."
+            f"One delivery in a hundred took {ms(late_ms)} or longer, "
+            f"{late_ms / median_ms:.1f} times the median."
         )
 
 
 def _busy(run: RunFigures) -> Iterator[str]:
     busiest = max(run.brokers, key=lambda broker: broker.rate_msgs_per_s)
-    factor = run.headline.load_balance_messages or 0.0
+    factor = run.headline["load_balance_messages"] or 0.0
     if len(run.brokers) > 1 and factor >= UNEVEN:
         yield (
             f"{busiest.broker} is the busiest broker with "
@@ -58,11 +62,11 @@ def _busy(run: RunFigures) -> Iterator[str]:
 
 
 def _wasteful(run: RunFigures) -> Iterator[str]:
-    told = run.headline
-    if told.arrivals and told.pure_forwarders / told.arrivals >= WASTEFUL_SHARE:
+    arrivals, pure_forwarders = _known(run, "arrivals", "pure_forwarders")
+    if arrivals and pure_forwarders / arrivals >= WASTEFUL_SHARE:
         worst = max(run.brokers, key=lambda broker: broker.pure_forwarders)
         yield (
-            f"{percent(told.pure_forwarders / told.arrivals)} of what came over links was wanted "
+            f"{percent(pure_forwarders / arrivals)} of what came over links was wanted "
             f"by nobody at the broker it came to; {worst.broker} alone was a pure forwarder "
             f"{count(worst.pure_forwarders)} times."
         )
@@ -91,13 +95,9 @@ def _far(run: RunFigures) -> Iterator[str]:
 
 
 def _moved(run: RunFigures) -> Iterator[str]:
-    told = run.headline
-    if told.moves_rolled_back:
-        yield (
-            f"{count(told.moves_rolled_back)} of "
-            f"{count(told.moves_done + told.moves_refused + told.moves_rolled_back)} moves were "
-            "rolled back."
-        )
+    ended = _known(run, "moves_done", "moves_refused", "moves_rolled_back")
+    if ended[-1]:
+        yield f"{count(ended[-1])} of {count(sum(ended))} moves were rolled back."
 
 
 def _left_out(run: RunFigures) -> Iterator[str]:

@@ -22,7 +22,6 @@ from gravitate.pipeline.evaluate.metrics import Terms
 from gravitate.pipeline.evaluate.registry import reported
 from gravitate.pipeline.report.figures import (
     Facts,
-    Headline,
     MoveCount,
     MoveFigures,
     QuarantinedFile,
@@ -65,7 +64,7 @@ def gather(spark: Any, run: Path, store: Store) -> RunFigures:
     seen = Seen(network, found.carried(network), Terms(), Run(ended, len(manifest.quarantined)))
     figures = RunFigures(
         facts=_facts(run, manifest, network, begun_s, observed_s),
-        headline=Headline(**reported(seen)),
+        headline=reported(seen),
         findings=(),
         brokers=brokers,
         links=links,

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gravitate.pipeline.evaluate.registry import REPORTED, Metric
-from gravitate.pipeline.report.figures import Difference, Facts, Headline
+from gravitate.pipeline.evaluate.registry import REPORTED, Figures, Metric
+from gravitate.pipeline.report.figures import Difference, Facts
 
 
-def differences(first: Headline, second: Headline) -> tuple[Difference, ...]:
+def differences(first: Figures, second: Figures) -> tuple[Difference, ...]:
     """Every metric of two runs, with the change from the first to the second."""
-    return tuple(
-        difference(metric, getattr(first, metric.name), getattr(second, metric.name))
-        for metric in REPORTED
-    )
+    return tuple(difference(metric, first[metric.name], second[metric.name]) for metric in REPORTED)
 
 
 def difference(metric: Metric, first: float | None, second: float | None) -> Difference:
     """One metric of two runs."""
-    if first is None or second is None:
-        return Difference(
-            metric=metric.name,
-            first=first,
-            second=second,
-            change=None,
-            change_share=None,
-            verdict="",
-        )
-    change = second - first
-    verdict: Literal["better", "worse", "same", ""]
-    if abs(change) <= metric.tolerance_share * abs(first):
-        verdict = "same"
-    elif not metric.better:
-        verdict = ""
-    else:
-        verdict = "better" if (change < 0) == (metric.better == "lower") else "worse"
+    change = change_share = None
+    verdict: Literal["better", "worse", "same", ""] = ""
+    if first is not None and second is not None:
+        change = second - first
+        change_share = change / abs(first) if first else None
+        if abs(change) <= metric.tolerance_share * abs(first):
+            verdict = "same"
+        elif metric.better:
+            verdict = "better" if (change < 0) == (metric.better == "lower") else "worse"
     return Difference(
         metric=metric.name,
         first=first,
         second=second,
         change=change,
-        change_share=change / abs(first) if first else None,
+        change_share=change_share,
         verdict=verdict,
     )
 

@@ -158,7 +158,7 @@ def _tiles(report: Report) -> str:
     shown = []
     for name, label in TILES.items():
         metric = NAMED[name]
-        values = [getattr(run.headline, name) for run in report.runs]
+        values = [run.headline[name] for run in report.runs]
         value = " → ".join(with_unit(value, metric.unit) for value in values)
         change = changes.get(name)
         verdict = ""
@@ -217,7 +217,7 @@ def _metric_row(report: Report, metric: Metric) -> str:
         f'<span class="meaning">{escaped(metric.meaning)}</span></th>'
     ]
     cells += [
-        f"<td>{escaped(with_unit(getattr(run.headline, metric.name), metric.unit))}</td>"
+        f"<td>{escaped(with_unit(run.headline[metric.name], metric.unit))}</td>"
         for run in report.runs
     ]
     for change in report.differences:

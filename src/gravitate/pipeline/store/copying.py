@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gravitate.errors import FileError
+from gravitate.pipeline.spark.failures import writing
 from gravitate.pipeline.store.quarantine import Unfit, sound_rows
 from gravitate.pipeline.store.store import Store
 from gravitate.trace.schemas import TABLES
@@ -45,17 +45,9 @@ PART: Final = StructType(
 )
 """What of a part the tasks need; `arrivals` writes it, and more."""
 
-COPIED: Final = StructType(
-    [
-        StructField("batch", LongType()),
-        StructField("table", StringType()),
-        StructField("name", StringType()),
-        StructField("files", LongType()),
-        StructField("rows", LongType()),
-        StructField("periods", ArrayType(IntegerType())),
-        StructField("damaged", ArrayType(StringType())),
-        StructField("reasons", ArrayType(StringType())),
-    ]
+COPIED: Final = (
+    "batch long, table string, name string, files long, rows long, periods array<int>, "
+    "damaged array<string>, reasons array<string>"
 )
 """What became of a part: `name` is that of its file, `reasons` are those of the files in
 `damaged`, in their order."""
@@ -113,7 +105,7 @@ def copy_part(
     """Copy the sound ones of `sources` into one file; the others come back with their reasons."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.writing")
     damaged: dict[Path, str] = {}
-    try:
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         while sound := [path for path in sources if path not in damaged]:
             try:
@@ -125,10 +117,6 @@ def copy_part(
                 return copied, damaged
         temporary.unlink(missing_ok=True)
         target.unlink(missing_ok=True)
-    except OSError as problem:
-        raise FileError(
-            f"cannot be written: {problem.strerror or problem}", str(target)
-        ) from problem
     return Copied(0, 0, set()), damaged
 
 

@@ -27,8 +27,8 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from gravitate.errors import FileError, InputError
-from gravitate.files import write_json
+from gravitate.errors import InputError
+from gravitate.files import read_json, write_json
 from gravitate.pipeline.tables import schemas
 from gravitate.trace import manifest as run_manifest
 
@@ -151,7 +151,7 @@ class Store:
         write_json(self.directory / MANIFEST, manifest, make_folder=True)
 
     def manifest(self) -> StoreManifest:
-        return load(self.directory / MANIFEST, StoreManifest, "the manifest of a store")
+        return read_json(self.directory / MANIFEST, StoreManifest, "the manifest of a store")
 
     def batches(self) -> list[int]:
         """Numbers of the batches whose rows are complete, ascending."""
@@ -160,7 +160,7 @@ class Store:
     def batch(self, number: int) -> BatchRecord:
         if number not in self._known:
             path = self._record_of(number)
-            self._known[number] = load(path, BatchRecord, "the record of a batch")
+            self._known[number] = read_json(path, BatchRecord, "the record of a batch")
         return self._known[number]
 
     def record(self, number: int, batch: BatchRecord) -> None:
@@ -219,16 +219,6 @@ class Store:
         for file in (file for found in files.values() for file in found):
             schemas.check_file(file, table, columns)
         return files
-
-
-def load(path: Path, kind: type[_Kind], what: str) -> _Kind:
-    """Read a struct that was written as JSON."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except OSError as problem:
-        raise FileError(f"cannot be read: {problem.strerror}", str(path)) from None
-    except msgspec.DecodeError as problem:
-        raise FileError(f"is not {what}: {problem}", str(path)) from None
 
 
 def _check_period(period_s: float, clock: str) -> None:

@@ -7,6 +7,7 @@ Knows nothing of any particular workload.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gravitate.config.workload_tables import TABLES
-from gravitate.pipeline.workloads.generate import Block
+from gravitate.pipeline.workloads.generate import Block, TablePlan
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -87,8 +88,12 @@ def no_places(rows: int) -> pa.Array:
     return pa.array([[]] * rows, TABLES["brokers"].field("location").type)
 
 
-def brokers_without_places(block: Block, count: int) -> pa.Table:
+def brokers_plan(count: int) -> TablePlan:
     """Brokers that are alike in everything: no location, equal weights, cost 1."""
+    return TablePlan("brokers", count, partial(_brokers, count))
+
+
+def _brokers(count: int, block: Block) -> pa.Table:
     rows = len(block)
     return table(
         "brokers",

@@ -26,10 +26,6 @@ class Made(msgspec.Struct, frozen=True):
     """Further statistics, from the counts that blocks gave (see `generate.Tallied`)."""
 
 
-def accept_all(parameters: Any) -> None:
-    """For workloads whose parameters have nothing to check but their kinds."""
-
-
 class Definition(msgspec.Struct, frozen=True):
     """One workload by name."""
 
@@ -41,6 +37,6 @@ class Definition(msgspec.Struct, frozen=True):
     make: Callable[[Any, int, Path | None], Made]
     """`(parameters, seed, data folder or None)`; runs on the driver, so it may calibrate on
     samples and read small files, but makes no rows itself."""
-    check: Callable[[Any], None] = accept_all
+    check: Callable[[Any], None] = lambda parameters: None
     """Raises an `InputError` that names the parameter, its value and what would be accepted;
     called with every choice of parameters, before Spark is started."""

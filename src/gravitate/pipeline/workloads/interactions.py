@@ -92,11 +92,7 @@ def make(parameters: Interactions, seed: int, folder: Path | None) -> Made:
     what: dict[str, Any] = {"parameters": parameters, "ties": ties, "skew": skew}
     return Made(
         plans=(
-            TablePlan(
-                "brokers",
-                parameters.brokers,
-                made(columns.brokers_without_places, count=parameters.brokers),
-            ),
+            columns.brokers_plan(parameters.brokers),
             TablePlan("publishers", len(ties.authors), made(publishers, **what)),
             posts_plan(what),
             TablePlan("subscriptions", parameters.subscribers, made(subscriptions, **what)),

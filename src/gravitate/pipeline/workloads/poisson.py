@@ -71,11 +71,7 @@ def make(parameters: PoissonTopics, seed: int, folder: Path | None) -> Made:
     made = functools.partial
     return Made(
         plans=(
-            TablePlan(
-                "brokers",
-                parameters.brokers,
-                made(columns.brokers_without_places, count=parameters.brokers),
-            ),
+            columns.brokers_plan(parameters.brokers),
             TablePlan("publishers", parameters.topics, made(publishers, parameters=parameters)),
             TablePlan(
                 "publications",

@@ -167,14 +167,10 @@ def publisher_positions(parameters: ZipfInterests, seed: int) -> Floats:
     return np.asarray((np.arange(parameters.publishers) + jitter) / parameters.publishers)
 
 
-def broker_order(brokers: int, seed: int) -> Integers:
-    """Which broker has which piece of the line."""
-    return generator(seed, "brokers", "order").permutation(brokers)
-
-
 def brokers_at(places: Floats, brokers: int, seed: int) -> Integers:
     """The broker at each place; brokers have equal pieces of the line, in a drawn order."""
-    return broker_order(brokers, seed)[pieces_at(places, brokers)]
+    order = generator(seed, "brokers", "order").permutation(brokers)
+    return order[pieces_at(places, brokers)]
 
 
 def pieces_at(places: Floats, brokers: int) -> Integers:
@@ -237,11 +233,7 @@ def make(parameters: ZipfInterests, seed: int, data: Path | None) -> Made:
     publications_expected = parameters.rate_msgs_per_min / 60 * parameters.duration_s
     return Made(
         plans=(
-            TablePlan(
-                "brokers",
-                parameters.brokers,
-                made(columns.brokers_without_places, count=parameters.brokers),
-            ),
+            columns.brokers_plan(parameters.brokers),
             TablePlan(
                 "publishers",
                 parameters.publishers,

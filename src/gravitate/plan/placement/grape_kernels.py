@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gravitate.matching.jit import kernel
-from gravitate.plan.placement.rerooting import decide, reroot
+from gravitate.plan.placement.rerooting import choose, positions
 
 FINE = 0
 NOT_A_RECORD = 1
@@ -72,61 +72,29 @@ def select(
     current = _find(table, start, keys, current_key)
     if current == ABSENT:
         return NO_CURRENT, 0, 0, 0
-    member = np.empty(brokers, dtype=np.int64)
-    parent = np.zeros(brokers, dtype=np.int64)
-    down_s = np.empty(brokers)
-    up_s = np.empty(brokers)
-    found, one, other = _lay_out(start, numbers, keys, table, current, member, parent, down_s, up_s)
+    tree = positions(brokers)
+    found, one, other = _lay_out(start, numbers, keys, table, current, tree)
     if found != FINE:
         return found, one, other, 0
     count = one
-    words = bits.shape[1]
-    placed_bits = np.empty((count, words), dtype=np.uint64)
-    deliveries = np.empty(count)
-    clients_s = np.empty(count)
+    placed_bits = np.empty((count, bits.shape[1]), dtype=np.uint64)
     for at in range(count):
-        broker = member[at]
-        for word in range(words):
-            placed_bits[at, word] = bits[broker, word]
-        record = start[broker]
-        deliveries[at] = numbers[record + DELIVERIES]
-        clients_s[at] = (
+        placed_bits[at] = bits[tree.member[at]]
+        record = start[tree.member[at]]
+        tree.deliveries[at] = numbers[record + DELIVERIES]
+        tree.clients_s[at] = (
             numbers[record + INPUT_QUEUE_S]
             + numbers[record + MATCHING_S]
             + numbers[record + CLIENT_QUEUE_S]
         )
-    placed_delay_s = np.empty(count)
-    placed_messages = np.empty(count)
-    reroot(
-        count,
-        parent,
-        placed_bits,
-        deliveries,
-        clients_s,
-        down_s,
-        up_s,
-        placed_delay_s,
-        placed_messages,
-    )
-    is_candidate = np.ones(count, dtype=np.bool_)
-    if len(to_publisher_s) > 0:
-        count_way_to_broker(member, to_publisher_s, deliveries, placed_delay_s, is_candidate)
-    placed_is_tied = np.empty(count, dtype=np.bool_)
-    best, ties = decide(
-        count,
-        placed_delay_s if by_delay else placed_messages,
-        placed_messages if by_delay else placed_delay_s,
-        weight_percent,
-        is_candidate,
-        member,
-        placed_is_tied,
-    )
+    best, ties = choose(tree, count, placed_bits, to_publisher_s, by_delay, weight_percent)
     for at in range(count):
-        if is_candidate[at]:
-            delay_s[member[at]] = placed_delay_s[at]
-            messages[member[at]] = placed_messages[at]
-            is_tied[member[at]] = placed_is_tied[at]
-    return FINE, current, member[best], ties
+        if tree.is_candidate[at]:
+            broker = tree.member[at]
+            delay_s[broker] = tree.delay_s[at]
+            messages[broker] = tree.messages[at]
+            is_tied[broker] = tree.is_tied[at]
+    return FINE, current, tree.member[best], ties
 
 
 @kernel
@@ -161,17 +129,7 @@ def _find(table: Any, start: Any, keys: Any, key: Any) -> Any:
 
 
 @kernel
-def _lay_out(
-    start: Any,
-    numbers: Any,
-    keys: Any,
-    table: Any,
-    current: Any,
-    member: Any,
-    parent: Any,
-    down_s: Any,
-    up_s: Any,
-) -> Any:
+def _lay_out(start: Any, numbers: Any, keys: Any, table: Any, current: Any, tree: Any) -> Any:
     """Give positions to the brokers that can be reached, nearest first.
 
     Returns `FINE` and their number; or what is wrong, and at which broker or brokers."""
@@ -180,19 +138,19 @@ def _lay_out(
     link_down_s = np.empty(brokers)
     link_up_s = np.empty(brokers)
     has_place[current] = True
-    member[0] = current
-    up_s[0] = 0.0
-    down_s[0] = 0.0
+    tree.member[0] = current
+    tree.up_s[0] = 0.0
+    tree.down_s[0] = 0.0
     count = 1
     at = 0
     while at < count:
-        broker = member[at]
+        broker = tree.member[at]
         record = start[broker]
         for slot in range(record + DELIVERIES, record + OF_BROKER):
             if not 0.0 <= numbers[slot] < np.inf:
                 return NOT_A_FIGURE, broker, broker
         inside_s = numbers[record + INPUT_QUEUE_S] + numbers[record + MATCHING_S]
-        back = member[parent[at]] if at > 0 else ABSENT
+        back = tree.member[tree.parent[at]] if at > 0 else ABSENT
         for entry in range(record + OF_BROKER, start[broker + 1], OF_NEIGHBOUR):
             queue_s = numbers[entry + QUEUE_S]
             link_s = numbers[entry + LINK_S]
@@ -202,18 +160,18 @@ def _lay_out(
             if near == ABSENT:
                 continue
             if near == back:
-                up_s[at] = inside_s + queue_s
+                tree.up_s[at] = inside_s + queue_s
                 link_up_s[at] = link_s
             elif has_place[near]:
                 return NOT_A_TREE, broker, near
             else:
                 has_place[near] = True
-                member[count] = near
-                parent[count] = at
-                down_s[count] = inside_s + queue_s
+                tree.member[count] = near
+                tree.parent[count] = at
+                tree.down_s[count] = inside_s + queue_s
                 link_down_s[count] = link_s
                 # For an answer that does not name the neighbour it was reached from.
-                up_s[count] = 0.0
+                tree.up_s[count] = 0.0
                 link_up_s[count] = np.nan
                 count += 1
         at += 1
@@ -221,23 +179,6 @@ def _lay_out(
         # A latency that is unknown is NaN, which equals nothing. What only one end knows serves
         # both ways; what neither knows is left out.
         one, other = link_down_s[at], link_up_s[at]
-        down_s[at] += one if one == one else other if other == other else 0.0
-        up_s[at] += other if other == other else one if one == one else 0.0
+        tree.down_s[at] += one if one == one else other if other == other else 0.0
+        tree.up_s[at] += other if other == other else one if one == one else 0.0
     return FINE, count, count
-
-
-@kernel
-def count_way_to_broker(
-    member: Any, to_publisher_s: Any, deliveries: Any, delay_s: Any, is_candidate: Any
-) -> None:
-    """Add the publisher's own way to each broker to the delays, where there are deliveries.
-
-    A broker whose latency is not known (NaN) is no candidate, but the current one always is."""
-    anybody = deliveries.sum() > 0
-    for at in range(len(delay_s)):
-        latency_s = to_publisher_s[member[at]]
-        if latency_s == latency_s:
-            if anybody:
-                delay_s[at] += latency_s
-        elif at > 0:
-            is_candidate[at] = False

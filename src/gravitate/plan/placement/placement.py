@@ -17,32 +17,13 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gravitate.errors import InputError
-from gravitate.plan.flow.flow import FRAME_BYTES, Floats, Tree
+from gravitate.plan.flow.flow import FRAME_BYTES, Tree
 from gravitate.plan.placement import placement_kernels as kernels
 from gravitate.plan.placement.grape import DEFAULTS, GrapeParameters
-
-Longs = NDArray[np.int64]
-Words = NDArray[np.uint64]
-
-
-class Network(msgspec.Struct, frozen=True, eq=False):
-    """A tree of brokers with what each of them and each link adds to the delay of an event."""
-
-    tree: Tree
-    inside_s: Floats
-    """Input queueing and matching at broker i."""
-    clients_s: Floats
-    """Output queueing of broker i to its clients."""
-    down_s: Floats
-    """Output queueing and latency from the parent of broker i to broker i."""
-    up_s: Floats
-    """The same, from broker i to its parent."""
-
-    def __len__(self) -> int:
-        return len(self.tree)
+from gravitate.plan.placement.placement_kernels import Floats, Longs, Network, Profiles
 
 
 def network_of(
@@ -68,30 +49,13 @@ def network_of(
         return given
 
     return Network(
-        tree,
+        tree.parent,
+        tree.depth,
         inside_s=delays("inside_s", tree.service_s if inside_s is None else inside_s),
         clients_s=delays("clients_s", clients_s),
         down_s=delays("down_queue_s", down_queue_s) + links_s,
         up_s=delays("up_queue_s", up_queue_s) + links_s,
     )
-
-
-class Profiles(msgspec.Struct, frozen=True, eq=False):
-    """Publishers and where their events are delivered; see `profiles_of`.
-
-    The brokers of publisher k stand at `first[k]` to `first[k + 1]` (not included). Each has a
-    bit vector of `words[k]` words; those of publisher k start at `first_word[k]` of `bits`."""
-
-    current: Longs
-    first: Longs
-    broker: Longs
-    deliveries: Floats
-    words: Longs
-    first_word: Longs
-    bits: Words
-
-    def __len__(self) -> int:
-        return len(self.current)
 
 
 def profiles_of(
@@ -162,39 +126,20 @@ def best_brokers(
     `to_publisher_s` has a row for each publisher and a column for each broker; NaN where the
     publisher cannot connect to."""
     _require_within(network, profiles)
-    count = len(profiles)
-    latencies = np.empty((0, len(network)))
+    count, brokers = len(profiles.current), len(network.parent)
+    latencies = np.empty((0, brokers))
     if to_publisher_s is not None:
         latencies = np.ascontiguousarray(to_publisher_s, dtype=np.float64)
-        if latencies.shape != (count, len(network)):
+        if latencies.shape != (count, brokers):
             raise InputError(
                 f"latencies of shape {latencies.shape} are not accepted: write a row for each of "
-                f"{count} publishers and a column for each of {len(network)} brokers"
+                f"{count} publishers and a column for each of {brokers} brokers"
             )
-    best = np.empty(count, dtype=np.int64)
-    delay_s, messages = np.empty((2, count)), np.empty((2, count))
-    kernels.grape_of_all(
-        network.tree.parent,
-        network.tree.depth,
-        network.inside_s,
-        network.clients_s,
-        network.down_s,
-        network.up_s,
-        profiles.current,
-        profiles.first,
-        profiles.broker,
-        profiles.deliveries,
-        profiles.words,
-        profiles.first_word,
-        profiles.bits,
-        latencies,
-        parameters.prioritised == "delay",
-        float(parameters.weight_percent),
-        best,
-        delay_s,
-        messages,
+    by_delay = parameters.prioritised == "delay"
+    best, delay_s, messages = kernels.grape_of_all(
+        network, profiles, latencies, by_delay, float(parameters.weight_percent)
     )
-    before, after = delay_s if parameters.prioritised == "delay" else messages
+    before, after = delay_s if by_delay else messages
     is_worth_it = before - after > before * parameters.margin_percent / 100
     return Placements(best, np.where(is_worth_it, best, profiles.current), delay_s, messages)
 
@@ -204,24 +149,16 @@ def closest_brokers(network: Network, profiles: Profiles) -> Longs:
 
     Deliveries stand for subscribers: their average over publications differs by a factor only."""
     _require_within(network, profiles)
-    closest = np.empty(len(profiles), dtype=np.int64)
-    kernels.pop_of_all(
-        network.tree.parent,
-        network.tree.depth,
-        profiles.current,
-        profiles.first,
-        profiles.broker,
-        profiles.deliveries,
-        closest,
-    )
+    closest: Longs = kernels.pop_of_all(network, profiles)
     return closest
 
 
 def _require_within(network: Network, profiles: Profiles) -> None:
+    brokers = len(network.parent)
     for numbers in (profiles.current, profiles.broker):
-        if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(network)):
-            wrong = numbers[(numbers < 0) | (numbers >= len(network))][0]
-            raise InputError(f"broker {wrong} is not in the network: write 0 to {len(network) - 1}")
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < brokers):
+            wrong = numbers[(numbers < 0) | (numbers >= brokers)][0]
+            raise InputError(f"broker {wrong} is not in the network: write 0 to {brokers - 1}")
 
 
 def _numbered(owner: Longs, value: Longs) -> tuple[Longs, Longs, Longs]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gravitate.broker.core import Broker
+from gravitate.broker.forwarding.receiver import SWEEP_BYTES_MIN
 from gravitate.broker.links.link import LinkState
 from gravitate.broker.lives import LIFE_BYTES
 from gravitate.broker.options import BrokerOptions
-from gravitate.broker.sessions.local import LocalOutbound
-from gravitate.broker.sessions.outbound import SWEEP_BYTES_MIN, Outbound
+from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.world import World
 
@@ -40,11 +40,10 @@ def exceeded(world: World, options: BrokerOptions) -> Iterator[str]:
 def _of_subscriber(outbound: Outbound, options: BrokerOptions) -> Iterator[str]:
     events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
     # What is kept may come from two brokers, where a subscriber was and where it is.
-    queues = [("are kept", outbound.kept, 2)]
-    if isinstance(outbound, LocalOutbound):
-        queues.append(("wait", outbound.waiting, 1))
-        if outbound.unacknowledged_bytes > options.session_window_bytes_max + EVENT_BYTES_MAX:
-            yield f"{outbound.unacknowledged_bytes} bytes unacknowledged"
+    queues = [("are kept", outbound.kept, 2), ("wait", outbound.waiting, 1)]
+    most = options.session_window_bytes_max + EVENT_BYTES_MAX
+    if isinstance(outbound, LocalOutbound) and outbound.unacknowledged_bytes > most:
+        yield f"{outbound.unacknowledged_bytes} bytes unacknowledged"
     for what, queue, times in queues:
         events = sum(len(batch) for batch, _ in queue)
         size_bytes = sum(batch.size_bytes() for batch, _ in queue)

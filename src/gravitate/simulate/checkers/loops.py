@@ -7,9 +7,7 @@ been received); of such an event only the path is judged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gravitate.broker.observers import Observer
+from gravitate.broker.observers import Matched, Observer
 from gravitate.model.events import Batch
 from gravitate.simulate.checkers.violations import Violations
 
@@ -48,15 +46,8 @@ class LoopChecker(Observer):
             )
         self._last[publisher, incarnation] = max(last, batch.counters[-1])
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
+    def on_hop(self, hop: Matched, now: float) -> None:
+        broker, came_from, batch, _, links = hop
         bit = self._bit[broker]
         been = self._been
         publisher, incarnation = batch.publisher, batch.incarnation

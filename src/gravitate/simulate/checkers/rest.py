@@ -107,8 +107,8 @@ def _of_subscribers(here: str, broker: Broker, brokers: dict[str, Broker]) -> It
         ):
             yield f"{here}: {tether.session.id} is not known to {tether.place}, which serves it"
     for subscriber in broker.tethered_subscribers:
-        if len(subscriber.sent):
-            yield f"{here} has {len(subscriber.sent)} batches for {subscriber.id}"
+        if len(subscriber.waiting):
+            yield f"{here} has {len(subscriber.waiting)} batches for {subscriber.id}"
         origin = brokers.get(subscriber.origin)
         if origin is not None and not any(
             (tether.number, tether.attachment, tether.place)

@@ -159,13 +159,6 @@ class FrameBodies(msgspec.Struct, eq=False, gc=False):
         data = b"".join(encode(publish_of(event, qos), V5) for event in events)
         return cls(data, scan_plain(data, 0, qos), qos, payload_fields)
 
-    def to_events(self) -> list[Event]:
-        """The events in the open. User properties are texts, whatever they were made from."""
-        return [
-            Event(dict(attributes), payload)
-            for attributes, payload in zip(self.every_attribute(), self.payloads(), strict=True)
-        ]
-
     def spans(self) -> list[memoryview]:
         """The frames, those that lie one after the other as one slice of the buffer."""
         view = memoryview(self.buffer)

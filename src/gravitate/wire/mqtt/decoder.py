@@ -12,13 +12,7 @@ from typing import Final
 
 from gravitate.errors import MqttError
 from gravitate.wire.mqtt import packets as p
-from gravitate.wire.mqtt.codes import (
-    CONNACK_RETURN_CODES_V311,
-    V5,
-    V311,
-    PacketType,
-    ReasonCode,
-)
+from gravitate.wire.mqtt.codes import CONNACK_RETURN_CODES_V311, V5, V311, PacketType, ReasonCode
 from gravitate.wire.mqtt.primitives import Reader, malformed, protocol_error
 from gravitate.wire.mqtt.properties import WILL, Properties, Property, decode_properties
 
@@ -148,15 +142,17 @@ def _connack(reader: Reader, version: int) -> p.Connack:
 def _acknowledgement(
     packet: type[p.Puback] | type[p.Pubrec] | type[p.Pubrel] | type[p.Pubcomp], kind: PacketType
 ) -> Callable[[Reader, int], p.Packet]:
-    def decoded(reader: Reader, version: int) -> p.Packet:
-        packet_id = _packet_id(reader)
-        if version < V5 or not reader.left():
-            return packet(packet_id)
-        reason = _reason(reader.byte("the reason code"))
-        properties = decode_properties(reader, kind) if reader.left() else {}
-        return packet(packet_id, reason, properties)
+    return lambda reader, version: packet(_packet_id(reader), *_outcome(reader, version, kind))
 
-    return decoded
+
+def _outcome(
+    reader: Reader, version: int, kind: PacketType
+) -> tuple[()] | tuple[ReasonCode, Properties]:
+    """A reason and properties, where a packet that may end before them has them."""
+    if version < V5 or not reader.left():
+        return ()
+    reason = _reason(reader.byte("the reason code"))
+    return reason, decode_properties(reader, kind) if reader.left() else {}
 
 
 Requested = tuple[int, Properties, Iterator[p.TopicRequest]]
@@ -167,11 +163,15 @@ Unwanted = tuple[int, Properties, Iterator[str]]
 
 def open_subscribe(reader: Reader, version: int) -> Requested:
     """A SUBSCRIBE whose topic filters are decoded as they are asked for."""
+    return *_opened(reader, version, PacketType.SUBSCRIBE), _requests(reader, version)
+
+
+def _opened(reader: Reader, version: int, kind: PacketType) -> tuple[int, Properties]:
     packet_id = _packet_id(reader)
-    properties = _properties(reader, version, PacketType.SUBSCRIBE)
+    properties = _properties(reader, version, kind)
     if not reader.left():
-        raise protocol_error("SUBSCRIBE without a topic filter")
-    return packet_id, properties, _requests(reader, version)
+        raise protocol_error(f"{kind.name} without a topic filter")
+    return packet_id, properties
 
 
 def _requests(reader: Reader, version: int) -> Iterator[p.TopicRequest]:
@@ -201,11 +201,7 @@ def _suback(reader: Reader, version: int) -> p.Suback:
 
 def open_unsubscribe(reader: Reader, version: int) -> Unwanted:
     """An UNSUBSCRIBE whose topic filters are decoded as they are asked for."""
-    packet_id = _packet_id(reader)
-    properties = _properties(reader, version, PacketType.UNSUBSCRIBE)
-    if not reader.left():
-        raise protocol_error("UNSUBSCRIBE without a topic filter")
-    return packet_id, properties, _topic_filters(reader)
+    return *_opened(reader, version, PacketType.UNSUBSCRIBE), _topic_filters(reader)
 
 
 def _topic_filters(reader: Reader) -> Iterator[str]:
@@ -229,14 +225,7 @@ def _unsuback(reader: Reader, version: int) -> p.Unsuback:
 def _ending(
     packet: type[p.Disconnect] | type[p.Auth], kind: PacketType
 ) -> Callable[[Reader, int], p.Packet]:
-    def decoded(reader: Reader, version: int) -> p.Packet:
-        if version < V5 or not reader.left():
-            return packet()
-        reason = _reason(reader.byte("the reason code"))
-        properties = decode_properties(reader, kind) if reader.left() else {}
-        return packet(reason, properties)
-
-    return decoded
+    return lambda reader, version: packet(*_outcome(reader, version, kind))
 
 
 _DECODERS: Final[dict[int, Callable[[Reader, int], p.Packet]]] = {

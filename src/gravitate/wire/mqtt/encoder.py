@@ -10,12 +10,7 @@ from typing import Final
 
 from gravitate.errors import LocalProtocolError
 from gravitate.wire.mqtt import packets as p
-from gravitate.wire.mqtt.codes import (
-    CONNACK_RETURN_CODES_V311,
-    V5,
-    PacketType,
-    ReasonCode,
-)
+from gravitate.wire.mqtt.codes import CONNACK_RETURN_CODES_V311, V5, PacketType, ReasonCode
 from gravitate.wire.mqtt.primitives import write_binary, write_text, write_u16, write_varint
 from gravitate.wire.mqtt.properties import WILL, Properties, encode_properties
 

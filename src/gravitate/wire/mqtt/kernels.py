@@ -357,13 +357,7 @@ def frame_sizes(table: Table, version: int, qos: int, sizes: Table) -> None:
 
 @kernel
 def rewrite_frames(
-    data: Bytes,
-    table: Table,
-    version: int,
-    qos: int,
-    first_packet_id: int,
-    out: Bytes,
-    rows: Table,
+    data: Bytes, table: Table, version: int, qos: int, first_packet_id: int, out: Bytes, rows: Table
 ) -> int:
     """Write the frames anew for `version` at `qos`, numbered from `first_packet_id`.
 

@@ -47,28 +47,28 @@ class Publish(msgspec.Struct, frozen=True):
     properties: Properties = {}
 
 
-class Puback(msgspec.Struct, frozen=True):
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """What the four of them say of a publication."""
+
     packet_id: int
     reason: ReasonCode = ReasonCode.SUCCESS
     properties: Properties = {}
 
 
-class Pubrec(msgspec.Struct, frozen=True):
-    packet_id: int
-    reason: ReasonCode = ReasonCode.SUCCESS
-    properties: Properties = {}
+class Puback(Acknowledgement, frozen=True):
+    pass
 
 
-class Pubrel(msgspec.Struct, frozen=True):
-    packet_id: int
-    reason: ReasonCode = ReasonCode.SUCCESS
-    properties: Properties = {}
+class Pubrec(Acknowledgement, frozen=True):
+    pass
 
 
-class Pubcomp(msgspec.Struct, frozen=True):
-    packet_id: int
-    reason: ReasonCode = ReasonCode.SUCCESS
-    properties: Properties = {}
+class Pubrel(Acknowledgement, frozen=True):
+    pass
+
+
+class Pubcomp(Acknowledgement, frozen=True):
+    pass
 
 
 class TopicRequest(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from gravitate.broker.interface.inputs import (
     StopRequested,
 )
 from gravitate.broker.moves.tether.origin import State
-from gravitate.broker.sessions.backlog import Retained, Source
+from gravitate.broker.sessions.backlog import Kept, Source
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
 from gravitate.model.moves import Rationale, ReassignSubscriber, RelocatePublisher
@@ -169,7 +169,8 @@ def test_nobody_keeps_what_is_for_clients_of_a_broker_that_is_not_there(place: s
 
 def test_where_something_comes_from_may_change_above_the_bound() -> None:
     wired = Wired(CHAIN, OPTIONS)
-    kept = Retained(5, 1_000_000, wired.brokers["a"].links)
+    options = msgspec.structs.replace(OPTIONS, session_queue_events_max=5)
+    kept = Kept(options, wired.brokers["a"].links)
     event = PlainBodies([Event({"x": 1})])
     backlog = [(Batch("p", 1, range(n, n + 1), event, 1), 1) for n in range(1, 9)]
     kept.precede(backlog, Source(None, 1))

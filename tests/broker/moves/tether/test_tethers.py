@@ -3,8 +3,6 @@ fails on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from gravitate.broker.interface.effects import (
@@ -42,6 +40,7 @@ from gravitate.broker.messages.tether import (
 from gravitate.broker.moves.relocation import State as MoveState
 from gravitate.broker.moves.tether.origin import ARRIVE_S_MAX, State
 from gravitate.broker.moves.tether.publisher import PublisherTether
+from gravitate.broker.observers import Matched
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.language import parse
@@ -72,16 +71,8 @@ class Watch(Mechanism):
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
         self.entered += [(broker, counter) for counter in batch.counters]
 
-    def on_hop(
-        self,
-        broker: str,
-        came_from: str | None,
-        batch: Batch,
-        local: Sequence[Sequence[str]],
-        links: Sequence[Sequence[str]],
-        now: float,
-    ) -> None:
-        self.hops.append((broker, came_from))
+    def on_hop(self, hop: Matched, now: float) -> None:
+        self.hops.append((hop.broker, hop.came_from))
 
 
 class Scene:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.problems import drawn, problems
+from tests.support.volumes import union_volume
 
 from gravitate.plan.assignment.bounds.bounds import (
     BoundParameters,
@@ -16,7 +17,6 @@ from gravitate.plan.assignment.bounds.bounds import (
     plan_of,
 )
 from gravitate.plan.assignment.bounds.hulls import captive_hulls, least_volume
-from gravitate.plan.assignment.boxes.volume import union_volume
 from gravitate.plan.assignment.greedy.greedy import gr, gr_star
 from gravitate.plan.assignment.problem.problem import Problem, network_of, problem_of
 from gravitate.plan.assignment.problem.solution import measures, violations

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.support.problems import problems
+from tests.support.volumes import union_volume
 
 from gravitate.errors import InputError
 from gravitate.plan.assignment.bounds.bounds import lower_bound
 from gravitate.plan.assignment.bounds.exact import optimum
-from gravitate.plan.assignment.boxes.volume import union_volume
 from gravitate.plan.assignment.greedy.balance import best_load_factor
 from gravitate.plan.assignment.greedy.greedy import gr_star
 from gravitate.plan.assignment.problem.problem import (

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.support.volumes import added_volume, holds, union_volume
 
-from gravitate.errors import InputError
 from gravitate.plan.assignment.boxes import volume_kernels
-from gravitate.plan.assignment.boxes.volume import added_volume, holds, union_volume
 
 SIDE = 6
 
@@ -87,13 +86,3 @@ def test_many_random_boxes_cover_what_random_points_say() -> None:
 def test_a_box_apart_adds_exactly_its_volume() -> None:
     boxes = [[[0.0, 0.0], [0.1, 0.7]], [[0.05, 0.0], [0.3, 0.3]]]
     assert added_volume(boxes, [[5.1, 0.0], [5.4, 0.7]]) == (5.4 - 5.1) * 0.7
-
-
-def test_what_is_no_box_is_refused() -> None:
-    with pytest.raises(InputError, match=r"boxes of shape \(2, 2\) are not accepted"):
-        union_volume([[0, 0], [1, 1]])
-    with pytest.raises(InputError, match=r"box 1, .* is not accepted"):
-        union_volume([[[0, 0], [1, 1]], [[0, 1], [1, 0]]])
-    with pytest.raises(InputError, match="boxes of 2 and 1 dimensions"):
-        added_volume([[[0, 0], [1, 1]]], [[0], [1]])
-    assert union_volume([]) == 0.0

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.volumes import union_volume
 
 from gravitate.model.filters import Filter
 from gravitate.model.language import parse
 from gravitate.model.semantics import matches
 from gravitate.model.topic_order import TopicOrder
-from gravitate.plan.assignment.boxes.volume import union_volume
 from gravitate.plan.assignment.problem.event_space import Density, EventSpace
 
 TOPICS = ("a", "a/b", "a/c", "d")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.assignment.boxes.test_volume import boxes_of
 from tests.support.problems import drawn, problems
+from tests.support.volumes import union_volume
 
 from gravitate.errors import InputError
 from gravitate.plan.assignment.boxes.clustering import enclosing_boxes, k_means
-from gravitate.plan.assignment.boxes.volume import union_volume
 from gravitate.plan.assignment.greedy.greedy import gr_star
 from gravitate.plan.assignment.problem.problem import Floats, Problem
 from gravitate.plan.assignment.problem.solution import measures, violations

@@ -9,8 +9,9 @@ from tests.support.problems import drawn
 from gravitate.plan.assignment.boxes.rectangles import candidate_rectangles
 from gravitate.plan.assignment.problem.problem import PUBLISHER, Floats, Problem, candidate_lists
 from gravitate.plan.assignment.slp import lp
-from gravitate.plan.assignment.slp.incidence import Incidence, Sample, incidence_of
+from gravitate.plan.assignment.slp.incidence import Sample, incidence_of
 from gravitate.plan.assignment.slp.incidence import incidence_of_options as widened
+from gravitate.plan.assignment.slp.incidence_kernels import Incidence
 from gravitate.plan.assignment.slp.level import Level, flat, level_of
 from gravitate.plan.assignment.slp.lp import LpParameters, relax
 from gravitate.plan.assignment.slp.rounding import RoundingParameters, rounded

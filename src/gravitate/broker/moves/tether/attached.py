@@ -22,8 +22,7 @@ from gravitate.broker.messages.tether import Publishing as Role
 from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
-from gravitate.broker.sessions.elsewhere import PublishesAt
-from gravitate.broker.sessions.inbound import Inbound
+from gravitate.broker.sessions.inbound import Inbound, PublishesAt
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing
 from gravitate.broker.sessions.store import Store

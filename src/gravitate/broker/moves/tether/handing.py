@@ -16,7 +16,7 @@ from gravitate.broker.lives import Life
 from gravitate.broker.messages.parcels import divided
 from gravitate.broker.messages.tether import Deliveries
 from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
-from gravitate.broker.sessions.backlog import Backlog, Retained, Seen, Source
+from gravitate.broker.sessions.backlog import Backlog, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch
@@ -38,16 +38,13 @@ class TetheredSubscriber(End, Outbound):
     ) -> None:
         context = remote.context
         End.__init__(self, kind, remote, key)
-        Outbound.__init__(self, id, incarnation, context.options, context.lives, state)
+        Outbound.__init__(self, id, incarnation, context, state, remote.links)
         self.attachment = 0
         is_visitor = self.origin != context.broker_id
         self._keepers = self._possible_keepers = remote.links if is_visitor else None
         """The links whose other ends keep what comes for it; none do for this broker's own."""
-        self.kept: Retained = self._retained()
-        self.sent = self._retained()
-        """Handed over and not taken."""
         self._messages: deque[Deliveries] = deque()
-        """Those that have brought it, each a batch."""
+        """Those that have brought what waits, each a batch: handed over and not taken."""
         self.version = 0
         """As of when it is known what is matched."""
         self._waiting_lives: set[Life] = set()
@@ -69,9 +66,9 @@ class TetheredSubscriber(End, Outbound):
 
     def _take(self, batch: Batch, qos: int, source: Source) -> bool:
         if self.holding and self._is_kept(batch):
-            return self.kept.retain(batch, qos, source)
+            return self.kept.add(batch, qos, source)
         for part in divided((batch,), self._options.frame_events_max):
-            if not self.sent.retain(part, qos, source):
+            if not self.waiting.add(part, qos, source):
                 return False
             message = Deliveries(self.number, self.attachment, qos, (part,), source.version)
             self._messages.append(message)
@@ -113,7 +110,7 @@ class TetheredSubscriber(End, Outbound):
         """Without anything seen, it is told by one that does not know what the client has had."""
         source, backlog = self._source(version), list(backlog)
         if seen:
-            self.kept.cut_from(seen, backlog, source)
+            self.kept.cut(seen, backlog, source)
             told = [((id, incarnation), last) for id, incarnation, last in seen]
         else:
             self.kept.precede(backlog, source)
@@ -124,7 +121,7 @@ class TetheredSubscriber(End, Outbound):
     def retain_no_more(self) -> None:
         """Its origin is not to be reached: it is not for others to keep what is for it."""
         self._keepers = None
-        for queue in (self.kept, self.sent):
+        for queue in (self.kept, self.waiting):
             queue.change_sources(lambda source: source._replace(mark=None))
 
     def retain_again(self) -> None:
@@ -137,26 +134,17 @@ class TetheredSubscriber(End, Outbound):
         )
 
     def discard(self) -> None:
-        for queue in (self.kept, self.sent):
-            queue.take()
+        super().discard()
         self._messages.clear()
-
-    def owed_events(self) -> int:
-        return self.kept.measure.events + self.sent.measure.events
-
-    def _retained(self) -> Retained:
-        options = self._options
-        events_max, bytes_max = options.session_queue_events_max, options.session_queue_bytes_max
-        return Retained(events_max, bytes_max, self._remote.links)
 
     def taken(self, message: Deliveries) -> None:
         """The origin has what was handed over, if that is the first of it."""
         if self._messages and self._messages[0] is message:
             self._messages.popleft()
-            self.sent.take_first()
+            self.waiting.take_first()
 
     def drained(self) -> bool:
-        return not len(self.sent)
+        return not self.waiting
 
     def backlog(self) -> Backlog:
-        return (*self.sent, *self.kept)
+        return (*self.waiting, *self.kept)

@@ -35,7 +35,7 @@ from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.sessions.backlog import Backlog
-from gravitate.broker.sessions.local import LocalOutbound
+from gravitate.broker.sessions.outbound import LocalOutbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 
 RECALL_AGAIN_S: Final = 1.0

@@ -45,10 +45,10 @@ def delays(runs: NamedRuns) -> Section:
                 captioned("Delays", name),
                 ("share of deliveries", "done within"),
                 [
-                    ("half", ms(run.headline.delay_ms_p50)),
-                    ("95 %", ms(run.headline.delay_ms_p95)),
-                    ("99 %", ms(run.headline.delay_ms_p99)),
-                    ("all", ms(run.headline.delay_ms_max)),
+                    ("half", ms(run.headline["delay_ms_p50"])),
+                    ("95 %", ms(run.headline["delay_ms_p95"])),
+                    ("99 %", ms(run.headline["delay_ms_p99"])),
+                    ("all", ms(run.headline["delay_ms_max"])),
                 ],
             )
             for name, run in runs
@@ -149,7 +149,7 @@ def _within(name: str, run: RunFigures, edges_ms: Floats, colour: str) -> Trace:
 
 
 def _median_mark(run: RunFigures, colour: str) -> dict[str, Any]:
-    median_ms = run.headline.delay_ms_p50
+    median_ms = run.headline["delay_ms_p50"]
     return {
         "type": "line",
         "x0": median_ms,
@@ -176,9 +176,9 @@ def _rounded(values: Floats) -> list[float]:
 
 def _edges_ms(runs: Sequence[RunFigures]) -> tuple[Floats, bool]:
     """Where the bins of the drawing begin and end, and whether they widen by a factor."""
-    slowest = max(run.headline.delay_ms_max or 0.0 for run in runs)
-    late = max(run.headline.delay_ms_p99 or 0.0 for run in runs)
-    middle = min(run.headline.delay_ms_p50 or 0.0 for run in runs)
+    slowest = max(run.headline["delay_ms_max"] or 0.0 for run in runs)
+    late = max(run.headline["delay_ms_p99"] or 0.0 for run in runs)
+    middle = min(run.headline["delay_ms_p50"] or 0.0 for run in runs)
     if middle > 0 and late > WIDE * middle:
         return np.geomspace(middle / 100, slowest, DELAY_BINS + 1), True
     # A single straggler must not press all others into one bin.

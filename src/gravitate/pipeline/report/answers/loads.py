@@ -57,7 +57,7 @@ def loads(runs: NamedRuns) -> Section:
             for name, run in runs
         ],
         empty=""
-        if any(run.headline.published for _, run in runs)
+        if any(run.headline["published"] for _, run in runs)
         else "No broker carried anything.",
     )
 
@@ -92,7 +92,7 @@ def yields(runs: NamedRuns) -> Section:
             for name, run in runs
         ],
         empty=""
-        if any(run.headline.arrivals for _, run in runs)
+        if any(run.headline["arrivals"] for _, run in runs)
         else "Nothing came over links, so no broker was a pure forwarder.",
     )
 

@@ -1,6 +1,6 @@
 """Filters that grow while subscribers are added, and checks of filters, as kernels.
 
-While it grows, broker i's filter is the first `count[i]` of `boxes[i]`. A box that is added and not
+A box that is added and not
 within one of them takes a free place, which never costs more than growing another box. When
 there is none, the box whose growing adds least to the union grows around it (paper 4, section 3).
 Boxes that fall within the grown one are dropped: the union stays, and places become free.
@@ -11,7 +11,7 @@ within a box of a leaf is within the filters all the way up.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,31 @@ BY_NONE = -1
 """Instead of a place: no box of the filter has it all."""
 
 
+class Growing(NamedTuple):
+    """The filters of a network while they grow."""
+
+    parent: Any
+    leaves: Any
+    complexity: Any
+    boxes: Any
+    count: Any
+    """Broker i's filter is the first `count[i]` of `boxes[i]`."""
+    room: Any
+    """To work in: a box to be held, a grown one, a joined one, clipped ones."""
+
+
+def no_filters(parent: Any, leaves: Any, complexity: Any, dimensions: int) -> Growing:
+    brokers, most = len(parent), int(complexity.max())
+    return Growing(
+        parent,
+        leaves,
+        complexity,
+        boxes=np.zeros((brokers, most, 2, dimensions)),
+        count=np.zeros(brokers, dtype=np.int32),
+        room=np.empty((3 + most, 2, dimensions)),
+    )
+
+
 @kernel
 def is_held_by_one(boxes: Any, count: Any, box: Any) -> Any:
     """Whether one of the first `count` boxes has all of `box`."""
@@ -31,13 +56,6 @@ def is_held_by_one(boxes: Any, count: Any, box: Any) -> Any:
         if is_within(box, boxes[number]):
             return True
     return False
-
-
-@kernel
-def working_room(boxes: Any) -> Any:
-    """Room for the kernels below: a box to be held, a grown one, a joined one, clipped ones."""
-    _, most, _, dimensions = boxes.shape
-    return np.empty((3 + most, 2, dimensions))
 
 
 @kernel
@@ -79,62 +97,47 @@ def put(boxes: Any, count: Any, place: Any, grown: Any) -> Any:
 
 
 @kernel
-def path_cost(
-    parent: Any,
-    complexity: Any,
-    boxes: Any,
-    count: Any,
-    broker: Any,
-    interest: Any,
-    enough: Any,
-    room: Any,
-) -> Any:
+def _place_at(growing: Any, broker: Any) -> Any:
+    own = growing.boxes[broker]
+    return place_for(own, growing.count[broker], growing.complexity[broker], growing.room)
+
+
+@kernel
+def path_cost(growing: Any, broker: Any, interest: Any, enough: Any) -> Any:
     """By how much the filters from `broker` up to the publisher would grow with an interest.
 
     Gives up as soon as the sum is more than `enough`."""
-    room[0] = interest
+    growing.room[0] = interest
     total = 0.0
     while broker >= 0 and total <= enough:
-        place, cost = place_for(boxes[broker], count[broker], complexity[broker], room)
+        place, cost = _place_at(growing, broker)
         if place == HELD:
             break
         total += cost
-        room[0] = room[1]
-        broker = parent[broker]
+        growing.room[0] = growing.room[1]
+        broker = growing.parent[broker]
     return total
 
 
 @kernel
-def grow_path(
-    parent: Any, complexity: Any, boxes: Any, count: Any, broker: Any, interest: Any, room: Any
-) -> None:
+def grow_path(growing: Any, broker: Any, interest: Any) -> None:
     """Let the filters from `broker` up to the publisher hold an interest."""
+    room, count = growing.room, growing.count
     room[0] = interest
     while broker >= 0:
-        place, _ = place_for(boxes[broker], count[broker], complexity[broker], room)
+        place, _ = _place_at(growing, broker)
         if place == HELD:
             return
-        count[broker] = put(boxes[broker], count[broker], place, room[1])
+        count[broker] = put(growing.boxes[broker], count[broker], place, room[1])
         room[0] = room[1]
-        broker = parent[broker]
+        broker = growing.parent[broker]
 
 
 @kernel
-def grow_all(
-    parent: Any,
-    leaves: Any,
-    complexity: Any,
-    interests: Any,
-    leaf: Any,
-    order: Any,
-    boxes: Any,
-    count: Any,
-) -> None:
+def grow_all(growing: Any, interests: Any, leaf: Any, order: Any) -> None:
     """Filters for an assignment, grown by its subscribers in the given order."""
-    room = working_room(boxes)
     for subscriber in order:
-        broker = leaves[leaf[subscriber]]
-        grow_path(parent, complexity, boxes, count, broker, interests[subscriber], room)
+        grow_path(growing, growing.leaves[leaf[subscriber]], interests[subscriber])
 
 
 @kernel

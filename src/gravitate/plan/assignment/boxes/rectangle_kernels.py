@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gravitate.matching.jit import kernel, trailing_zeros
+from gravitate.plan.assignment.boxes.volume_kernels import is_next
 
 
 @kernel
@@ -81,12 +82,5 @@ def shrunk(held: Any, sizes: Any, starts: Any, interests: Any) -> Any:
                 found = more
             found[count] = box
             count += 1
-        axis = 0
-        while axis < axes:
-            at[axis] += 1
-            if at[axis] < sizes[axis]:
-                break
-            at[axis] = 0
-            axis += 1
-        if axis == axes:
+        if not is_next(at, sizes):
             return found[:count].copy()

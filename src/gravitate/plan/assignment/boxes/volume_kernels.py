@@ -136,26 +136,33 @@ def holds(boxes: Any, box: Any) -> Any:
     while True:
         is_covered = False
         for number in range(count):
-            is_inside = True
-            for axis in range(dimensions):
-                low, high = edges[axis, at[axis]], edges[axis, at[axis] + 1]
-                if boxes[number, 0, axis] > low or boxes[number, 1, axis] < high:
-                    is_inside = False
-                    break
-            if is_inside:
+            if _spans(boxes[number], edges, at):
                 is_covered = True
                 break
         if not is_covered:
             return False
-        axis = 0
-        while axis < dimensions:
-            at[axis] += 1
-            if at[axis] < cells[axis]:
-                break
-            at[axis] = 0
-            axis += 1
-        if axis == dimensions:
+        if not is_next(at, cells):
             return True
+
+
+@kernel
+def _spans(box: Any, edges: Any, at: Any) -> Any:
+    """Whether a box reaches over a cell on all axes that are cut."""
+    for axis in range(len(at)):
+        if box[0, axis] > edges[axis, at[axis]] or box[1, axis] < edges[axis, at[axis] + 1]:
+            return False
+    return True
+
+
+@kernel
+def is_next(at: Any, cells: Any) -> Any:
+    """Go to the next cell, if there is one."""
+    for axis in range(len(at)):
+        at[axis] += 1
+        if at[axis] < cells[axis]:
+            return True
+        at[axis] = 0
+    return False
 
 
 @kernel
@@ -278,25 +285,12 @@ def _sliced(boxes: Any) -> Any:
             thickness *= edges[axis, at[axis] + 1] - edges[axis, at[axis]]
         present = 0
         for number in range(count):
-            is_inside = True
-            for axis in range(outer):
-                low, high = edges[axis, at[axis]], edges[axis, at[axis] + 1]
-                if boxes[number, 0, axis] > low or boxes[number, 1, axis] < high:
-                    is_inside = False
-                    break
-            if is_inside:
+            if _spans(boxes[number], edges, at):
                 flat[present] = boxes[number, :, outer:]
                 present += 1
         if present > 0:
             few = flat[:present]
             area = _area_of_few(few) if present <= FEW else _area_of_many(few)
             volume += thickness * area
-        axis = 0
-        while axis < outer:
-            at[axis] += 1
-            if at[axis] < cells[axis]:
-                break
-            at[axis] = 0
-            axis += 1
-        if axis == outer:
+        if not is_next(at, cells):
             return volume

@@ -91,30 +91,30 @@ def balanced(
     leaf_edge = np.argsort(edge_leaf, kind="stable").astype(np.int32)
     leaf_first = np.zeros(len(fair) + 1, dtype=np.int64)
     np.cumsum(np.bincount(edge_leaf, minlength=len(fair)), out=leaf_first[1:])
-    carried = np.zeros(len(edge_leaf), dtype=np.int64)
-    need = sizes.astype(np.int64)
     factor = max(at_least, 1.0 if everybody and total is None else 0.0)
     allowed = whole(factor * fair)
-    spare = allowed.copy()
-    leaf_level = np.empty(len(fair), dtype=np.int32)
-    group_level = np.empty(len(masks), dtype=np.int32)
+    graph = kernels.Graph(
+        first,
+        edge_leaf,
+        edge_group,
+        leaf_first,
+        leaf_edge,
+        spare=allowed.copy(),
+        need=sizes.astype(np.int64),
+        carried=np.zeros(len(edge_leaf), dtype=np.int64),
+        leaf_level=np.empty(len(fair), dtype=np.int32),
+        group_level=np.empty(len(masks), dtype=np.int32),
+        leaf_at=np.empty(len(fair), dtype=np.int64),
+        group_at=np.empty(len(masks), dtype=np.int64),
+        queue=np.empty(len(fair), dtype=np.int64),
+        way=np.empty(2 * len(fair) + 2, dtype=np.int64),
+    )
     while True:
-        kernels.increase(
-            first,
-            edge_leaf,
-            edge_group,
-            leaf_first,
-            leaf_edge,
-            spare,
-            need,
-            carried,
-            leaf_level,
-            group_level,
-        )
-        short = leaf_level == kernels.UNSEEN
-        if not need.any():
-            return Spread(factor, edge_group, edge_leaf, carried, np.zeros_like(short))
-        crowd = int(sizes[group_level == kernels.UNSEEN].sum())
+        kernels.increase(graph)
+        short = graph.leaf_level == kernels.UNSEEN
+        if not graph.need.any():
+            return Spread(factor, edge_group, edge_leaf, graph.carried, np.zeros_like(short))
+        crowd = int(sizes[graph.group_level == kernels.UNSEEN].sum())
         more = allowed.copy()
         before = factor
         if fair[short].sum() > 0.0:
@@ -124,8 +124,8 @@ def balanced(
             factor = np.inf
             more[short] = everybody
         if factor > at_most:
-            return Spread(before, edge_group, edge_leaf, carried, short)
-        spare += more - allowed
+            return Spread(before, edge_group, edge_leaf, graph.carried, short)
+        graph.spare[:] += more - allowed
         allowed = more
 
 

@@ -12,13 +12,37 @@ Edges lie by group: those of group g from `first[g]` to `first[g + 1]`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gravitate.matching.jit import kernel, trailing_zeros
 
 UNSEEN = -1
+
+
+class Graph(NamedTuple):
+    """The flow so far, and what a search through it needs."""
+
+    first: Any
+    edge_leaf: Any
+    edge_group: Any
+    leaf_first: Any
+    leaf_edge: Any
+    """The edges of leaf k are `leaf_edge[leaf_first[k] : leaf_first[k + 1]]`."""
+    spare: Any
+    """What each leaf may have beside what it has."""
+    need: Any
+    """How many of each group are left."""
+    carried: Any
+    leaf_level: Any
+    group_level: Any
+    """How many steps from a leaf with something to spare, or `UNSEEN`."""
+    leaf_at: Any
+    group_at: Any
+    """The edge of each to be tried next."""
+    queue: Any
+    way: Any
 
 
 @kernel
@@ -50,167 +74,99 @@ def list_edges(masks: Any, edge_leaf: Any, edge_group: Any) -> None:
 
 
 @kernel
-def increase(
-    first: Any,
-    edge_leaf: Any,
-    edge_group: Any,
-    leaf_first: Any,
-    leaf_edge: Any,
-    spare: Any,
-    need: Any,
-    carried: Any,
-    leaf_level: Any,
-    group_level: Any,
-) -> None:
+def increase(graph: Any) -> None:
     """Make the flow maximal, starting from what edges carry already.
 
-    `leaf_edge[leaf_first[k] : leaf_first[k + 1]]` are the edges of leaf k. Afterwards the levels
-    of leaves and groups that cannot be reached from a leaf with something to spare are `UNSEEN`:
-    those groups together are more than all leaves that can serve them may have."""
-    leaves, groups = len(spare), len(need)
-    leaf_at = np.empty(leaves, dtype=np.int64)
-    group_at = np.empty(groups, dtype=np.int64)
-    queue = np.empty(leaves, dtype=np.int64)
-    way = np.empty(2 * leaves + 2, dtype=np.int64)
-    while _find_levels(
-        first,
-        edge_leaf,
-        edge_group,
-        leaf_first,
-        leaf_edge,
-        spare,
-        need,
-        carried,
-        leaf_level,
-        group_level,
-        queue,
-    ):
-        leaf_at[:] = leaf_first[:-1]
-        group_at[:] = first[:-1]
-        for leaf in range(leaves):
-            while spare[leaf] > 0 and _push(
-                leaf,
-                first,
-                edge_leaf,
-                edge_group,
-                leaf_first,
-                leaf_edge,
-                spare,
-                need,
-                carried,
-                leaf_level,
-                group_level,
-                leaf_at,
-                group_at,
-                way,
-            ):
+    Afterwards leaves and groups that cannot be reached from a leaf with something to spare are
+    `UNSEEN`: those groups together are more than all leaves that can serve them may have."""
+    while _find_levels(graph):
+        graph.leaf_at[:] = graph.leaf_first[:-1]
+        graph.group_at[:] = graph.first[:-1]
+        for leaf in range(len(graph.spare)):
+            while graph.spare[leaf] > 0 and _push(graph, leaf):
                 pass
 
 
 @kernel
-def _find_levels(
-    first: Any,
-    edge_leaf: Any,
-    edge_group: Any,
-    leaf_first: Any,
-    leaf_edge: Any,
-    spare: Any,
-    need: Any,
-    carried: Any,
-    leaf_level: Any,
-    group_level: Any,
-    queue: Any,
-) -> Any:
+def _find_levels(graph: Any) -> Any:
     """How many steps leaves and groups are from a leaf with something to spare; whether any group
     with a need is reached."""
-    group_level[:] = UNSEEN
+    graph.group_level[:] = UNSEEN
     queued = 0
-    for leaf in range(len(spare)):
-        leaf_level[leaf] = UNSEEN
-        if spare[leaf] > 0:
-            leaf_level[leaf] = 0
-            queue[queued] = leaf
+    for leaf in range(len(graph.spare)):
+        graph.leaf_level[leaf] = UNSEEN
+        if graph.spare[leaf] > 0:
+            graph.leaf_level[leaf] = 0
+            graph.queue[queued] = leaf
             queued += 1
     is_found = False
     at = 0
     while at < queued:
-        leaf = queue[at]
+        leaf = graph.queue[at]
         at += 1
-        for position in range(leaf_first[leaf], leaf_first[leaf + 1]):
-            group = edge_group[leaf_edge[position]]
-            if group_level[group] != UNSEEN:
+        for position in range(graph.leaf_first[leaf], graph.leaf_first[leaf + 1]):
+            group = graph.edge_group[graph.leaf_edge[position]]
+            if graph.group_level[group] != UNSEEN:
                 continue
-            group_level[group] = leaf_level[leaf] + 1
-            if need[group] > 0:
+            graph.group_level[group] = graph.leaf_level[leaf] + 1
+            if graph.need[group] > 0:
                 is_found = True
-            for edge in range(first[group], first[group + 1]):
-                behind = edge_leaf[edge]
-                if carried[edge] > 0 and leaf_level[behind] == UNSEEN:
-                    leaf_level[behind] = group_level[group] + 1
-                    queue[queued] = behind
+            for edge in range(graph.first[group], graph.first[group + 1]):
+                behind = graph.edge_leaf[edge]
+                if graph.carried[edge] > 0 and graph.leaf_level[behind] == UNSEEN:
+                    graph.leaf_level[behind] = graph.group_level[group] + 1
+                    graph.queue[queued] = behind
                     queued += 1
     return is_found
 
 
 @kernel
-def _push(
-    start: Any,
-    first: Any,
-    edge_leaf: Any,
-    edge_group: Any,
-    leaf_first: Any,
-    leaf_edge: Any,
-    spare: Any,
-    need: Any,
-    carried: Any,
-    leaf_level: Any,
-    group_level: Any,
-    leaf_at: Any,
-    group_at: Any,
-    way: Any,
-) -> Any:
+def _push(graph: Any, start: Any) -> Any:
     """Send as much as goes along one way from a leaf to a need, levels ascending; whether there
     was a way. `way` has the edges by turns: to a group, back to a leaf."""
     leaf, steps = start, 0
     while True:
         group = UNSEEN
-        while leaf_at[leaf] < leaf_first[leaf + 1]:
-            edge = leaf_edge[leaf_at[leaf]]
-            if group_level[edge_group[edge]] == leaf_level[leaf] + 1:
-                group = edge_group[edge]
-                way[steps] = edge
+        while graph.leaf_at[leaf] < graph.leaf_first[leaf + 1]:
+            edge = graph.leaf_edge[graph.leaf_at[leaf]]
+            if graph.group_level[graph.edge_group[edge]] == graph.leaf_level[leaf] + 1:
+                group = graph.edge_group[edge]
+                graph.way[steps] = edge
                 steps += 1
                 break
-            leaf_at[leaf] += 1
+            graph.leaf_at[leaf] += 1
         if group == UNSEEN:
             if steps == 0:
                 return False
             # A dead end: back to the group before, whose edge to here is used up.
             steps -= 1
-            group = edge_group[way[steps]]
-            group_at[group] += 1
-        if need[group] > 0:
+            group = graph.edge_group[graph.way[steps]]
+            graph.group_at[group] += 1
+        if graph.need[group] > 0:
             break
         behind = UNSEEN
-        while group_at[group] < first[group + 1]:
-            edge = group_at[group]
-            if carried[edge] > 0 and leaf_level[edge_leaf[edge]] == group_level[group] + 1:
-                behind = edge_leaf[edge]
-                way[steps] = edge
+        while graph.group_at[group] < graph.first[group + 1]:
+            edge = graph.group_at[group]
+            if (
+                graph.carried[edge] > 0
+                and graph.leaf_level[graph.edge_leaf[edge]] == graph.group_level[group] + 1
+            ):
+                behind = graph.edge_leaf[edge]
+                graph.way[steps] = edge
                 steps += 1
                 break
-            group_at[group] += 1
+            graph.group_at[group] += 1
         if behind == UNSEEN:
             steps -= 1
-            leaf = edge_leaf[way[steps]]
-            leaf_at[leaf] += 1
+            leaf = graph.edge_leaf[graph.way[steps]]
+            graph.leaf_at[leaf] += 1
         else:
             leaf = behind
-    amount = min(spare[start], need[group])
+    amount = min(graph.spare[start], graph.need[group])
     for step in range(1, steps, 2):
-        amount = min(amount, carried[way[step]])
+        amount = min(amount, graph.carried[graph.way[step]])
     for step in range(steps):
-        carried[way[step]] += amount if step % 2 == 0 else -amount
-    spare[start] -= amount
-    need[group] -= amount
+        graph.carried[graph.way[step]] += amount if step % 2 == 0 else -amount
+    graph.spare[start] -= amount
+    graph.need[group] -= amount
     return True

@@ -27,9 +27,9 @@ import numpy as np
 
 from gravitate.model.seeds import generator
 from gravitate.plan.assignment.boxes import filter_kernels
+from gravitate.plan.assignment.boxes.filter_kernels import Growing, no_filters
 from gravitate.plan.assignment.greedy import greedy_kernels
 from gravitate.plan.assignment.problem.problem import (
-    Floats,
     Ints,
     Longs,
     Problem,
@@ -79,19 +79,9 @@ def closest_without_balance(problem: Problem, seed: int = 0) -> Solution:
 
 def with_grown_filters(problem: Problem, leaf: Ints, seed: int = 0) -> Solution:
     """A solution with the given leaves and the filters that Gr would grow for them."""
-    network = problem.network
-    boxes, count = _no_filters(problem)
-    filter_kernels.grow_all(
-        network.parent,
-        network.leaves,
-        network.complexity,
-        problem.interests,
-        leaf,
-        arrival(problem, seed),
-        boxes,
-        count,
-    )
-    return Solution(leaf, _packed(boxes, count))
+    growing = _no_filters(problem)
+    filter_kernels.grow_all(growing, problem.interests, leaf, arrival(problem, seed))
+    return Solution(leaf, _packed(growing))
 
 
 def arrival(problem: Problem, seed: int) -> Longs:
@@ -106,27 +96,22 @@ def _greedy(
     parameters: GreedyParameters,
     fewest_first: bool,
 ) -> Solution:
-    network = problem.network
     factors = np.linspace(problem.beta, problem.beta_max, parameters.steps + 1)
     if parameters.steps == 0:
         factors[0] = problem.beta_max
-    boxes, count = _no_filters(problem)
+    growing = _no_filters(problem)
     leaf = np.full(len(problem), greedy_kernels.NOBODY, dtype=np.int32)
     greedy_kernels.assign(
-        network.parent,
-        network.leaves,
-        network.complexity,
-        network.capacity * len(problem),
+        growing,
+        problem.network.capacity * len(problem),
         np.stack([problem.leaf_capacities(factor) for factor in factors.tolist()]),
         candidates,
         problem.interests,
         arrival(problem, seed),
         fewest_first,
-        boxes,
-        count,
         leaf,
     )
-    return Solution(leaf, _packed(boxes, count))
+    return Solution(leaf, _packed(growing))
 
 
 def _closest(problem: Problem, capacity: Longs, seed: int) -> Solution:
@@ -142,15 +127,13 @@ def _closest(problem: Problem, capacity: Longs, seed: int) -> Solution:
     return with_grown_filters(problem, leaf, seed)
 
 
-def _no_filters(problem: Problem) -> tuple[Floats, Ints]:
-    """Room for filters while they grow: boxes and how many there are of each broker."""
-    most = int(problem.network.complexity.max())
-    brokers = len(problem.network)
-    boxes = np.zeros((brokers, most, 2, problem.dimensions))
-    return boxes, np.zeros(brokers, dtype=np.int32)
+def _no_filters(problem: Problem) -> Growing:
+    network = problem.network
+    return no_filters(network.parent, network.leaves, network.complexity, problem.dimensions)
 
 
-def _packed(boxes: Floats, count: Ints) -> Filters:
+def _packed(growing: Growing) -> Filters:
+    boxes, count = growing.boxes, growing.count
     is_used = np.arange(boxes.shape[1]) < count[:, None]
     first = np.zeros(len(count) + 1, dtype=np.int64)
     np.cumsum(count, out=first[1:])

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from gravitate.matching.jit import kernel, trailing_zeros
-from gravitate.plan.assignment.boxes.filter_kernels import (
-    grow_path,
-    is_held_by_one,
-    path_cost,
-    working_room,
-)
+from gravitate.plan.assignment.boxes.filter_kernels import grow_path, is_held_by_one, path_cost
 
 NOBODY = -1
 EQUAL = 1e-9
@@ -48,17 +43,7 @@ def _open_leaves(load: Any, capacity: Any, is_open: Any) -> None:
 
 @kernel
 def _cheapest(
-    parent: Any,
-    leaves: Any,
-    complexity: Any,
-    fair: Any,
-    candidates: Any,
-    is_open: Any,
-    interest: Any,
-    boxes: Any,
-    count: Any,
-    load: Any,
-    room: Any,
+    growing: Any, fair: Any, candidates: Any, is_open: Any, interest: Any, load: Any
 ) -> Any:
     """The open candidate whose path grows least; ties to the least loaded, then to the first."""
     best, best_load = NOBODY, np.inf
@@ -69,8 +54,8 @@ def _cheapest(
             left &= left - ONE
             relative = load[leaf] / fair[leaf]
             if relative < best_load:
-                broker = leaves[leaf]
-                if is_held_by_one(boxes[broker], count[broker], interest):
+                broker = growing.leaves[leaf]
+                if is_held_by_one(growing.boxes[broker], growing.count[broker], interest):
                     best, best_load = leaf, relative
     if best != NOBODY:
         return best
@@ -81,8 +66,7 @@ def _cheapest(
             leaf = word * 64 + int(trailing_zeros(left))
             left &= left - ONE
             enough = best_cost * (1.0 + EQUAL)
-            broker = leaves[leaf]
-            cost = path_cost(parent, complexity, boxes, count, broker, interest, enough, room)
+            cost = path_cost(growing, growing.leaves[leaf], interest, enough)
             relative = load[leaf] / fair[leaf]
             is_less = cost < best_cost * (1.0 - EQUAL)
             if best == NOBODY or is_less or (cost <= enough and relative < best_load):
@@ -147,17 +131,13 @@ def _sorted_again(
 
 @kernel
 def assign(
-    parent: Any,
-    leaves: Any,
-    complexity: Any,
+    growing: Any,
     fair: Any,
     capacities: Any,
     candidates: Any,
     interests: Any,
     order: Any,
     fewest_first: Any,
-    boxes: Any,
-    count: Any,
     leaf: Any,
 ) -> None:
     """Gr and, with `fewest_first`, Gr*: fills `leaf`, which must be `NOBODY`, and the filters.
@@ -166,9 +146,8 @@ def assign(
     after s rises of the bound. Where nobody has room under the last of them, the least loaded
     candidate serves: the solution breaks the bound by as little as is possible at that time."""
     total = len(order)
-    load = np.zeros(len(leaves), dtype=np.int64)
+    load = np.zeros(len(fair), dtype=np.int64)
     is_open = np.zeros(candidates.shape[1], dtype=np.uint64)
-    room = working_room(boxes)
     rises = 0
     _open_leaves(load, capacities[rises], is_open)
     queue = order.copy()
@@ -188,17 +167,7 @@ def assign(
                 is_stale = False
             subscriber = queue[next_up]
             best = _cheapest(
-                parent,
-                leaves,
-                complexity,
-                fair,
-                candidates[subscriber],
-                is_open,
-                interests[subscriber],
-                boxes,
-                count,
-                load,
-                room,
+                growing, fair, candidates[subscriber], is_open, interests[subscriber], load
             )
             if best != NOBODY or rises + 1 == len(capacities):
                 break
@@ -210,8 +179,7 @@ def assign(
         next_up += 1
         leaf[subscriber] = best
         load[best] += 1
-        broker = leaves[best]
-        grow_path(parent, complexity, boxes, count, broker, interests[subscriber], room)
+        grow_path(growing, growing.leaves[best], interests[subscriber])
         if load[best] == capacities[rises, best]:
             is_open[best // 64] &= ~(ONE << np.uint64(best % 64))
             is_stale = fewest_first

@@ -136,19 +136,10 @@ def grown(boxes: Floats, complexity: int) -> Floats:
     """The filter that grows when boxes are added one after the other, the largest first."""
     sizes = np.prod(boxes[:, 1] - boxes[:, 0], axis=1)
     order = np.argsort(-sizes, kind="stable")
-    room = np.zeros((1, complexity, 2, boxes.shape[2]))
-    count = np.zeros(1, dtype=np.int32)
-    kernels.grow_all(
-        np.array([PUBLISHER], dtype=np.int32),
-        np.zeros(1, dtype=np.int32),
-        np.array([complexity], dtype=np.int32),
-        boxes,
-        np.zeros(len(boxes), dtype=np.int32),
-        order,
-        room,
-        count,
-    )
-    return np.ascontiguousarray(room[0, : count[0]])
+    nowhere, one = np.array([PUBLISHER], dtype=np.int32), np.zeros(1, dtype=np.int32)
+    growing = kernels.no_filters(nowhere, one, one + np.int32(complexity), boxes.shape[2])
+    kernels.grow_all(growing, boxes, np.zeros(len(boxes), dtype=np.int32), order)
+    return np.ascontiguousarray(growing.boxes[0, : growing.count[0]])
 
 
 def outermost(boxes: Floats) -> Floats:

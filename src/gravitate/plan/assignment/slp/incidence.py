@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gravitate.plan.assignment.problem.problem import Floats, Ints, Longs, Words
 from gravitate.plan.assignment.slp import incidence_kernels as kernels
+from gravitate.plan.assignment.slp.incidence_kernels import Incidence
 from gravitate.plan.assignment.slp.level import Level
 
 _MARKS_SEED: Final = 20260714
@@ -37,35 +38,6 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.interests)
-
-
-class Incidence(msgspec.Struct, frozen=True, eq=False):
-    """What serves whom."""
-
-    child: Ints
-    """Of each option, ascending."""
-    rectangle: Ints
-    """Of each option."""
-    volume: Floats
-    """Of each option."""
-    pair_subscriber: Ints
-    """Of each pair, ascending."""
-    pair_child: Ints
-    first_pair: Longs
-    """Where the pairs of each subscriber begin."""
-    option: Ints
-    """The options that serve each pair, one pair after the other."""
-    first_option: Longs
-    """Where the options of each pair begin."""
-    way_leaf: Ints
-    """The ways of each subscriber, one subscriber after the other."""
-    way_pair: Longs
-    first_way: Longs
-    """Where the ways of each subscriber begin."""
-
-    @property
-    def way_subscriber(self) -> Longs:
-        return np.repeat(np.arange(len(self.first_way) - 1), np.diff(self.first_way))
 
 
 def incidence_of(level: Level, sample: Sample, rectangles: Floats) -> Incidence:

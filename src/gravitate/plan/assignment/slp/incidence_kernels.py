@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gravitate.matching.jit import kernel
+from gravitate.plan.assignment.problem.problem import Floats, Ints, Longs
+
+
+class Incidence(NamedTuple):
+    """What serves whom."""
+
+    child: Ints
+    """Of each option, ascending."""
+    rectangle: Ints
+    """Of each option."""
+    volume: Floats
+    """Of each option."""
+    pair_subscriber: Ints
+    """Of each pair, ascending."""
+    pair_child: Ints
+    first_pair: Longs
+    """Where the pairs of each subscriber begin."""
+    option: Ints
+    """The options that serve each pair, one pair after the other."""
+    first_option: Longs
+    """Where the options of each pair begin."""
+    way_leaf: Ints
+    """The ways of each subscriber, one subscriber after the other."""
+    way_pair: Longs
+    first_way: Longs
+    """Where the ways of each subscriber begin."""
+
+    @property
+    def way_subscriber(self) -> Longs:
+        return np.repeat(np.arange(len(self.first_way) - 1), np.diff(self.first_way))
 
 
 @kernel

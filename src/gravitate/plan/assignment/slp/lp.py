@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravitate.plan.assignment.problem.problem import Floats, Ints
-from gravitate.plan.assignment.slp.incidence import Incidence
+from gravitate.plan.assignment.slp.incidence_kernels import Incidence
 
 
 class LpParameters(msgspec.Struct, frozen=True):

@@ -65,13 +65,15 @@ def covering_leaves(
     leaf beside them which has to grow least. Returns how many were covered by none."""
     children = len(first) - 1
     seen = np.empty(children, dtype=np.uint8)
+    none = np.zeros(candidates.shape[1], dtype=np.uint64)
     uncovered = 0
     for subscriber in range(len(interests)):
+        own, interest = candidates[subscriber], interests[subscriber]
         seen[:] = UNSEEN
         masks[subscriber] = np.uint64(0)
         is_covered = False
         for word in range(candidates.shape[1]):
-            left = candidates[subscriber, word]
+            left = own[word]
             while left != 0:
                 bit = np.int64(trailing_zeros(left))
                 left &= left - np.uint64(1)
@@ -79,38 +81,20 @@ def covering_leaves(
                 if above < 0:
                     continue
                 if seen[above] == UNSEEN:
-                    is_held = _is_held(interests[subscriber], boxes, first[above], first[above + 1])
+                    is_held = _is_held(interest, boxes, first[above], first[above + 1])
                     seen[above] = HELD if is_held else NOT_HELD
                 if seen[above] == HELD:
                     masks[subscriber, word] |= np.uint64(1) << np.uint64(bit)
                     is_covered = True
         if not is_covered:
             uncovered += 1
-            _add_least(
-                candidates[subscriber],
-                interests[subscriber],
-                child,
-                boxes,
-                first,
-                np.zeros(candidates.shape[1], dtype=np.uint64),
-                seen,
-                masks[subscriber],
-            )
+            _add_least(own, interest, child, boxes, first, none, seen, masks[subscriber])
         for row in range(len(short)):
             is_short = True
             for word in range(candidates.shape[1]):
                 is_short &= masks[subscriber, word] & ~short[row, word] == 0
             if is_short:
-                _add_least(
-                    candidates[subscriber],
-                    interests[subscriber],
-                    child,
-                    boxes,
-                    first,
-                    short[row],
-                    seen,
-                    masks[subscriber],
-                )
+                _add_least(own, interest, child, boxes, first, short[row], seen, masks[subscriber])
     return uncovered
 
 

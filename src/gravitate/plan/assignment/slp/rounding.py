@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from gravitate.plan.assignment.problem.problem import Floats, Ints, Longs, whole
 from gravitate.plan.assignment.slp import rounding_kernels as kernels
-from gravitate.plan.assignment.slp.incidence import Incidence
+from gravitate.plan.assignment.slp.incidence_kernels import Incidence
 from gravitate.plan.assignment.slp.lp import Relaxed
 
 
@@ -80,7 +80,7 @@ def _draw(
     covers = np.empty(len(incidence.pair_child), dtype=np.int32)
     for _ in range(redraws_max + 1):
         is_taken = rng.random(len(chance)) < chance
-        kernels.count_covers(is_taken, incidence.option, incidence.first_option, covers)
+        kernels.count_covers(is_taken, incidence, covers)
         covered = np.add.reduceat(covers, incidence.first_pair[:-1])
         if covered.all():
             return is_taken
@@ -110,45 +110,23 @@ def _pruned(incidence: Incidence, complexity: Ints, is_load: Flags, room: Floats
     np.cumsum(np.bincount(incidence.option, minlength=options), out=first_served[1:])
     is_taken = np.ones(options, dtype=np.bool_)
     covers = np.diff(incidence.first_option).astype(np.int32)
-    spaces = whole(room)
-    leaf = np.full(len(is_load), kernels.NOWHERE, dtype=np.int32)
-    next_on = np.full(len(leaf), kernels.NOWHERE, dtype=np.int32)
-    first_on = np.full(len(spaces), kernels.NOWHERE, dtype=np.int32)
-    load = np.zeros(len(spaces), dtype=np.int64)
-    kernels.place_all(
-        is_load,
-        incidence.first_way,
-        incidence.way_leaf,
-        incidence.way_pair,
-        covers,
-        spaces,
-        leaf,
-        next_on,
-        first_on,
-        load,
+    leaves, everyone = len(room), len(is_load)
+    places = kernels.Places(
+        is_load=is_load,
+        room=whole(room),
+        load=np.zeros(leaves, dtype=np.int64),
+        leaf=np.full(everyone, kernels.NOWHERE, dtype=np.int32),
+        first_on=np.full(leaves, kernels.NOWHERE, dtype=np.int32),
+        next_on=np.full(everyone, kernels.NOWHERE, dtype=np.int32),
+        from_leaf=np.empty(leaves, dtype=np.int32),
+        from_subscriber=np.empty(leaves, dtype=np.int32),
+        queue=np.empty(leaves, dtype=np.int32),
     )
+    kernels.place_all(incidence, covers, places)
     order = np.argsort(-incidence.volume, kind="stable")
     taken_by = np.bincount(incidence.child, minlength=len(complexity))
     for spared in (complexity, np.zeros_like(complexity)):
         kernels.prune(
-            order,
-            spared,
-            incidence.child,
-            taken_by,
-            is_taken,
-            served,
-            first_served,
-            incidence.pair_subscriber,
-            incidence.first_pair,
-            incidence.first_way,
-            incidence.way_leaf,
-            incidence.way_pair,
-            is_load,
-            covers,
-            spaces,
-            leaf,
-            next_on,
-            first_on,
-            load,
+            order, spared, taken_by, is_taken, served, first_served, incidence, covers, places
         )
     return is_taken
