@@ -15,12 +15,12 @@ from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.served import TetheredSubscribers
-from gravitate.broker.routing.content.candidates import Candidates, Found
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement
 from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
 from gravitate.client.core import Core, Effect
 from gravitate.client.outgoing import Outgoing
+from gravitate.matching.candidates import Candidates, Found
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.simulate.random_worlds import run_world

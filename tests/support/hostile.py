@@ -71,14 +71,7 @@ def _routing(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 1:
             return m.Unadvertise(draw.choice(known), _token(draw))
         case 2:
-            path = _path(draw, brokers)
-            return m.Subscribe(
-                draw.choice(known),
-                filter,
-                brokers[draw.choice((1, 2, 2, 2))],
-                path,
-                _token(draw),
-            )
+            return m.Subscribe(draw.choice(known), filter, _token(draw))
         case 3:
             return m.Unsubscribe(draw.choice(known), _token(draw))
         case 4:

@@ -106,27 +106,12 @@ class Parts:
         """Links, routing and forwarding."""
         context = self.context
         self.links = LinkTable(
-            self.broker_id,
-            links.items(),
-            context.options,
-            context.emit,
-            context.set_timer,
-            events.message,
-            events.received,
-            events.taken,
+            context, links.items(), events.message, events.received, events.taken
         )
-        self.peering = Peering(
-            self.broker_id,
-            incarnation,
-            self.links,
-            context.options,
-            context.emit,
-            context.set_timer,
-            PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep),
-        )
+        ports = PeeringPorts(events.changed, lambda: self.dispatch.flush(), events.keep)
+        self.peering = Peering(context, incarnation, self.links, ports)
         self.destinations = Destinations(FORWARDERS[forwarding]())
         self.router = ROUTERS[routing](
-            self.broker_id,
             links,
             RouterPorts(
                 send=lambda peer, message: self.dispatch.send_control(peer, message),

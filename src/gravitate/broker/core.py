@@ -139,7 +139,7 @@ class Broker:
         """The first effects: dial the neighbours, let mechanisms set their timers."""
         self._context.now = now
         self._context.effects = []
-        self.peering.start(now)
+        self.peering.start()
         if self._incoming.has_heard_all():
             self._incoming.forget_recent()
         else:
@@ -162,10 +162,10 @@ class Broker:
 
     def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of input."""
-        clients, peering, parts, context = self.clients, self.peering, self._parts, self._context
+        clients, peering, parts = self.clients, self.peering, self._parts
         of = clients.taking
         return {
-            FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame, context.now),
+            FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
             ClientPublished: clients.published,
             ClientAcknowledged: of(clients.acknowledged),
             TimerFired: self._upkeep.on_timer,
@@ -179,10 +179,10 @@ class Broker:
             ClientPaused: of(lambda session, _: parts.paused(session.outbound, session.inbound)),
             ClientArrived: of(clients.arrived),
             BrokersPinged: parts.pings.answered,
-            LinkHeard: lambda i: peering.heard(i.peer, i.connection, context.now),
-            LinkOpened: lambda i: peering.opened(i.peer, i.connection, context.now),
-            LinkClosed: lambda i: peering.closed(i.peer, i.connection, context.now),
-            DialFailed: lambda i: peering.dial_failed(i.peer, context.now),
+            LinkHeard: lambda i: peering.heard(i.peer, i.connection),
+            LinkOpened: lambda i: peering.opened(i.peer, i.connection),
+            LinkClosed: lambda i: peering.closed(i.peer, i.connection),
+            DialFailed: lambda i: peering.dial_failed(i.peer),
             Persisted: lambda i: clients.persisted(i.token),
             MoveRequested: lambda i: parts.engine.propose(i.move),
             StopRequested: lambda i: self._request_stop(),
@@ -217,7 +217,7 @@ class Broker:
         parts.handovers.review()
         self.congestion.review()
         if self.links.touched:
-            self.links.flush(self._context.now)
+            self.links.flush()
         if self.links.draining and self.links.emptied():
             self._stop()
         return self._context.effects

@@ -115,9 +115,7 @@ class Upkeep:
     def _timers(self) -> dict[type, Callable[[Any], None]]:
         """What takes each kind of timer."""
         parts = self._parts
-        of_link = dict.fromkeys(
-            LinkTimer.__args__, lambda timer: parts.peering.on_timer(timer, parts.context.now)
-        )
+        of_link = dict.fromkeys(LinkTimer.__args__, parts.peering.on_timer)
         return {
             **of_link,
             LinkIdle: lambda timer: parts.tether_links.idle(timer.peer),

@@ -13,21 +13,8 @@ import numpy as np
 
 from gravitate.matching import layout
 
-LANES: Final = 0
-CELLS: Final = 1
-GROUPS: Final = 2
-RECORDS: Final = 3
-ATOMS: Final = 4
-BLOCKS: Final = 5
-COLUMNS: Final = 6
-DESTINATIONS: Final = 7
-INPUT: Final = 8
-EVENTS: Final = 9
-VISITS: Final = 10
-OUTPUT: Final = 11
-UNSURE: Final = 12
-ROWS: Final = 13
-HITS: Final = 14
+LANES, CELLS, GROUPS, RECORDS, ATOMS, BLOCKS, COLUMNS, DESTINATIONS = range(8)
+INPUT, EVENTS, VISITS, OUTPUT, UNSURE, ROWS, HITS = range(8, 15)
 
 # Per family its arrays: place in the header, type, numbers an index, what fresh ones hold.
 _Layout = tuple[int, Any, int, float]

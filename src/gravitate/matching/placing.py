@@ -20,65 +20,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from gravitate.matching import layout as lay
 from gravitate.matching.jit import kernel, trailing_zeros
-from gravitate.matching.layout import (
-    AFTER,
-    ATOMS,
-    BEFORE,
-    BLOCK_COLUMNS,
-    BLOCK_LANES,
-    BLOCK_LANES_MAX,
-    BLOCK_LINKS,
-    BLOCK_LIVE,
-    BLOCK_SLOTS,
-    BLOCK_WORDS,
-    BLOCKS_FREE,
-    BLOCKS_USED,
-    BOUNDARIES,
-    BUCKETS,
-    CELL,
-    CELL_GROUP,
-    CELL_HEAD,
-    CELL_WEIGHT,
-    CLASS_BASE,
-    COLUMN_COUNT,
-    COLUMN_ROWS,
-    COLUMN_WORDS,
-    COLUMNS,
-    COLUMNS_FREE,
-    COLUMNS_USED,
-    COUNT,
-    DESTINATION,
-    GROUP_SIZE,
-    INSIDE,
-    LANE_CLASSES,
-    LANE_GRID,
-    LINKS_SIZE,
-    LIST_MAX,
-    LIVE_COUNT,
-    NEXT,
-    OFFSET,
-    RECORD_SIZE,
-    RECORDS,
-    SLOT,
-    SLOT_RECORD,
-    SLOT_SIZE,
-    SLOTS,
-    Array,
-    bucket_of,
-    double,
-    header,
-    int32,
-    wide,
-    word64,
-)
+from gravitate.matching.layout import Array, wide
 
 
 @kernel
 def access(head: Array, offset: int, count: int) -> int:
     """The cell in which a conjunction is kept: that of its most selective atom."""
-    atoms = double(head, ATOMS)
-    boundaries = double(head, BOUNDARIES)
+    atoms = lay.double(head, lay.ATOMS)
+    boundaries = lay.double(head, lay.BOUNDARIES)
     best, cell, best_lane, best_class, best_atom = 4.0, 0, -1, 0, -1
     for atom in range(offset, offset + count):
         lane = int(atoms[3 * atom])
@@ -87,29 +38,29 @@ def access(head: Array, offset: int, count: int) -> int:
         if lane >= 0:
             if low > high:
                 continue
-            first = bucket_of(boundaries, lane, low)
-            span = bucket_of(boundaries, lane, high) - first + 1
-            expected = span / BUCKETS
+            first = lay.bucket_of(boundaries, lane, low)
+            span = lay.bucket_of(boundaries, lane, high) - first + 1
+            expected = span / lay.BUCKETS
             if expected < best:
                 width_class = 0
                 while (1 << width_class) < span:
                     width_class += 1
                 best, best_lane, best_class, best_atom = expected, lane, width_class, atom
                 cell = (
-                    int32(head, LANE_GRID)[lane]
-                    + CLASS_BASE[width_class]
+                    lay.int32(head, lay.LANE_GRID)[lane]
+                    + lay.CLASS_BASE[width_class]
                     + (first >> max(0, width_class - 2))
                 )
-        elif lane == INSIDE:
+        elif lane == lay.INSIDE:
             named = int(low)
-            group = int32(head, CELL_GROUP)[named]
-            weight = double(head, CELL_WEIGHT)[named]
+            group = lay.int32(head, lay.CELL_GROUP)[named]
+            weight = lay.double(head, lay.CELL_WEIGHT)[named]
             # Even a cell that most events lie in beats cell 0.
-            expected = min(2.0, weight / double(head, GROUP_SIZE)[group])
+            expected = min(2.0, weight / lay.double(head, lay.GROUP_SIZE)[group])
             if expected < best:
                 best, cell, best_lane, best_atom = expected, named, -1, atom
     if best_lane >= 0:
-        int32(head, LANE_CLASSES)[best_lane] |= 1 << best_class
+        lay.int32(head, lay.LANE_CLASSES)[best_lane] |= 1 << best_class
     if best_atom >= 0:
         # Visitors of the cell mostly satisfy this atom, so the others are to be tried first.
         last = offset + count - 1
@@ -123,12 +74,12 @@ def access(head: Array, offset: int, count: int) -> int:
 @kernel
 def _rule_out(head: Array, block: int, slot: int, offset: int, count: int) -> None:
     """Enter one slot's ranges into its block's columns."""
-    atoms = double(head, ATOMS)
-    boundaries = double(head, BOUNDARIES)
-    links = int32(head, BLOCK_LINKS)
-    lanes = int32(head, BLOCK_LANES)
-    block_columns = int32(head, BLOCK_COLUMNS)
-    columns = word64(head, COLUMNS)
+    atoms = lay.double(head, lay.ATOMS)
+    boundaries = lay.double(head, lay.BOUNDARIES)
+    links = lay.int32(head, lay.BLOCK_LINKS)
+    lanes = lay.int32(head, lay.BLOCK_LANES)
+    block_columns = lay.int32(head, lay.BLOCK_COLUMNS)
+    columns = lay.word64(head, lay.COLUMNS)
     mask = np.uint64(1) << np.uint64(slot & 63)
     within = slot >> 6
     for atom in range(offset, offset + count):
@@ -137,111 +88,111 @@ def _rule_out(head: Array, block: int, slot: int, offset: int, count: int) -> No
         high = atoms[3 * atom + 2]
         if lane < 0 or low > high:
             continue
-        used = links[LINKS_SIZE * block + COLUMN_COUNT]
+        used = links[lay.LINKS_SIZE * block + lay.COLUMN_COUNT]
         at = 0
-        while at < used and lanes[BLOCK_LANES_MAX * block + at] != lane:
+        while at < used and lanes[lay.BLOCK_LANES_MAX * block + at] != lane:
             at += 1
-        if at == BLOCK_LANES_MAX:
+        if at == lay.BLOCK_LANES_MAX:
             continue
         if at == used:
-            column = head[COLUMNS_FREE]
+            column = head[lay.COLUMNS_FREE]
             if column >= 0:
-                head[COLUMNS_FREE] = wide(columns[COLUMN_WORDS * column])
+                head[lay.COLUMNS_FREE] = wide(columns[lay.COLUMN_WORDS * column])
             else:
-                column = head[COLUMNS_USED]
-                head[COLUMNS_USED] += 1
-            for word in range(COLUMN_WORDS):
-                columns[COLUMN_WORDS * column + word] = np.uint64(0)
-            lanes[BLOCK_LANES_MAX * block + at] = lane
-            block_columns[BLOCK_LANES_MAX * block + at] = column
-            links[LINKS_SIZE * block + COLUMN_COUNT] = used + 1
-        column = wide(block_columns[BLOCK_LANES_MAX * block + at])
-        first = bucket_of(boundaries, lane, low) >> 1
-        last = bucket_of(boundaries, lane, high) >> 1
-        base = COLUMN_WORDS * column + within
-        for row in range(COLUMN_ROWS):
+                column = head[lay.COLUMNS_USED]
+                head[lay.COLUMNS_USED] += 1
+            for word in range(lay.COLUMN_WORDS):
+                columns[lay.COLUMN_WORDS * column + word] = np.uint64(0)
+            lanes[lay.BLOCK_LANES_MAX * block + at] = lane
+            block_columns[lay.BLOCK_LANES_MAX * block + at] = column
+            links[lay.LINKS_SIZE * block + lay.COLUMN_COUNT] = used + 1
+        column = wide(block_columns[lay.BLOCK_LANES_MAX * block + at])
+        first = lay.bucket_of(boundaries, lane, low) >> 1
+        last = lay.bucket_of(boundaries, lane, high) >> 1
+        base = lay.COLUMN_WORDS * column + within
+        for row in range(lay.COLUMN_ROWS):
             if row < first or row > last:
-                columns[base + BLOCK_WORDS * row] |= mask
+                columns[base + lay.BLOCK_WORDS * row] |= mask
 
 
 @kernel
 def _link_front(head: Array, cell: int, block: int) -> None:
-    links = int32(head, BLOCK_LINKS)
-    cells = int32(head, CELL_HEAD)
+    links = lay.int32(head, lay.BLOCK_LINKS)
+    cells = lay.int32(head, lay.CELL_HEAD)
     first = cells[cell]
     if first < 0:
-        links[LINKS_SIZE * block + AFTER] = block
-        links[LINKS_SIZE * block + BEFORE] = block
+        links[lay.LINKS_SIZE * block + lay.AFTER] = block
+        links[lay.LINKS_SIZE * block + lay.BEFORE] = block
     else:
-        last = links[LINKS_SIZE * first + BEFORE]
-        links[LINKS_SIZE * block + AFTER] = first
-        links[LINKS_SIZE * block + BEFORE] = last
-        links[LINKS_SIZE * first + BEFORE] = block
-        links[LINKS_SIZE * last + AFTER] = block
+        last = links[lay.LINKS_SIZE * first + lay.BEFORE]
+        links[lay.LINKS_SIZE * block + lay.AFTER] = first
+        links[lay.LINKS_SIZE * block + lay.BEFORE] = last
+        links[lay.LINKS_SIZE * first + lay.BEFORE] = block
+        links[lay.LINKS_SIZE * last + lay.AFTER] = block
     cells[cell] = block
 
 
 @kernel
 def _unlink(head: Array, cell: int, block: int) -> None:
-    links = int32(head, BLOCK_LINKS)
-    cells = int32(head, CELL_HEAD)
-    after = links[LINKS_SIZE * block + AFTER]
-    before = links[LINKS_SIZE * block + BEFORE]
+    links = lay.int32(head, lay.BLOCK_LINKS)
+    cells = lay.int32(head, lay.CELL_HEAD)
+    after = links[lay.LINKS_SIZE * block + lay.AFTER]
+    before = links[lay.LINKS_SIZE * block + lay.BEFORE]
     if after == block:
         cells[cell] = -1
         return
-    links[LINKS_SIZE * before + AFTER] = after
-    links[LINKS_SIZE * after + BEFORE] = before
+    links[lay.LINKS_SIZE * before + lay.AFTER] = after
+    links[lay.LINKS_SIZE * after + lay.BEFORE] = before
     if cells[cell] == block:
         cells[cell] = after
 
 
 @kernel
 def _put_in_block(head: Array, cell: int, record: int) -> None:
-    records = int32(head, RECORDS)
-    links = int32(head, BLOCK_LINKS)
-    live = word64(head, BLOCK_LIVE)
-    slots = int32(head, SLOTS)
-    block = wide(int32(head, CELL_HEAD)[cell])
-    if block < 0 or links[LINKS_SIZE * block + LIVE_COUNT] == BLOCK_SLOTS:
-        block = head[BLOCKS_FREE]
+    records = lay.int32(head, lay.RECORDS)
+    links = lay.int32(head, lay.BLOCK_LINKS)
+    live = lay.word64(head, lay.BLOCK_LIVE)
+    slots = lay.int32(head, lay.SLOTS)
+    block = wide(lay.int32(head, lay.CELL_HEAD)[cell])
+    if block < 0 or links[lay.LINKS_SIZE * block + lay.LIVE_COUNT] == lay.BLOCK_SLOTS:
+        block = head[lay.BLOCKS_FREE]
         if block >= 0:
-            head[BLOCKS_FREE] = links[LINKS_SIZE * block + AFTER]
+            head[lay.BLOCKS_FREE] = links[lay.LINKS_SIZE * block + lay.AFTER]
         else:
-            block = head[BLOCKS_USED]
-            head[BLOCKS_USED] += 1
-        for word in range(BLOCK_WORDS * block, BLOCK_WORDS * (block + 1)):
+            block = head[lay.BLOCKS_USED]
+            head[lay.BLOCKS_USED] += 1
+        for word in range(lay.BLOCK_WORDS * block, lay.BLOCK_WORDS * (block + 1)):
             live[word] = np.uint64(0)
-        links[LINKS_SIZE * block + LIVE_COUNT] = 0
-        links[LINKS_SIZE * block + COLUMN_COUNT] = 0
+        links[lay.LINKS_SIZE * block + lay.LIVE_COUNT] = 0
+        links[lay.LINKS_SIZE * block + lay.COLUMN_COUNT] = 0
         _link_front(head, cell, block)
     word = 0
-    while live[BLOCK_WORDS * block + word] == ~np.uint64(0):
+    while live[lay.BLOCK_WORDS * block + word] == ~np.uint64(0):
         word += 1
-    bit = trailing_zeros(~live[BLOCK_WORDS * block + word])
-    live[BLOCK_WORDS * block + word] |= np.uint64(1) << bit
-    links[LINKS_SIZE * block + LIVE_COUNT] += 1
+    bit = trailing_zeros(~live[lay.BLOCK_WORDS * block + word])
+    live[lay.BLOCK_WORDS * block + word] |= np.uint64(1) << bit
+    links[lay.LINKS_SIZE * block + lay.LIVE_COUNT] += 1
     within = 64 * word + wide(bit)
-    slot = BLOCK_SLOTS * block + within
-    at = RECORD_SIZE * record
-    records[at + SLOT] = slot
-    slots[SLOT_SIZE * slot + OFFSET] = records[at + OFFSET]
-    slots[SLOT_SIZE * slot + COUNT] = records[at + COUNT]
-    slots[SLOT_SIZE * slot + DESTINATION] = records[at + DESTINATION]
-    slots[SLOT_SIZE * slot + SLOT_RECORD] = record
-    _rule_out(head, block, within, records[at + OFFSET], records[at + COUNT])
-    if links[LINKS_SIZE * block + LIVE_COUNT] == BLOCK_SLOTS:
+    slot = lay.BLOCK_SLOTS * block + within
+    at = lay.RECORD_SIZE * record
+    records[at + lay.SLOT] = slot
+    slots[lay.SLOT_SIZE * slot + lay.OFFSET] = records[at + lay.OFFSET]
+    slots[lay.SLOT_SIZE * slot + lay.COUNT] = records[at + lay.COUNT]
+    slots[lay.SLOT_SIZE * slot + lay.DESTINATION] = records[at + lay.DESTINATION]
+    slots[lay.SLOT_SIZE * slot + lay.SLOT_RECORD] = record
+    _rule_out(head, block, within, records[at + lay.OFFSET], records[at + lay.COUNT])
+    if links[lay.LINKS_SIZE * block + lay.LIVE_COUNT] == lay.BLOCK_SLOTS:
         # A step along the ring makes the full block its last.
-        int32(head, CELL_HEAD)[cell] = links[LINKS_SIZE * block + AFTER]
+        lay.int32(head, lay.CELL_HEAD)[cell] = links[lay.LINKS_SIZE * block + lay.AFTER]
 
 
 @kernel
 def put(head: Array, record: int) -> None:
-    records = int32(head, RECORDS)
-    cells = int32(head, CELL_HEAD)
-    at = RECORD_SIZE * record
-    cell = access(head, records[at + OFFSET], records[at + COUNT])
-    records[at + CELL] = cell
+    records = lay.int32(head, lay.RECORDS)
+    cells = lay.int32(head, lay.CELL_HEAD)
+    at = lay.RECORD_SIZE * record
+    cell = access(head, records[at + lay.OFFSET], records[at + lay.COUNT])
+    records[at + lay.CELL] = cell
     first = cells[cell]
     if first >= 0:
         _put_in_block(head, cell, record)
@@ -249,18 +200,18 @@ def put(head: Array, record: int) -> None:
     # A list is told from a block by its sign: conjunction c heads it as -2 - c.
     length = 0
     each = -2 - first
-    while each >= 0 and length < LIST_MAX:
+    while each >= 0 and length < lay.LIST_MAX:
         length += 1
-        each = records[RECORD_SIZE * each + NEXT]
-    if length < LIST_MAX:
-        records[at + SLOT] = -1
-        records[at + NEXT] = -2 - first
+        each = records[lay.RECORD_SIZE * each + lay.NEXT]
+    if length < lay.LIST_MAX:
+        records[at + lay.SLOT] = -1
+        records[at + lay.NEXT] = -2 - first
         cells[cell] = -2 - record
         return
     each = -2 - first
     cells[cell] = -1
     while each >= 0:
-        following = records[RECORD_SIZE * each + NEXT]
+        following = records[lay.RECORD_SIZE * each + lay.NEXT]
         _put_in_block(head, cell, each)
         each = following
     _put_in_block(head, cell, record)
@@ -271,58 +222,58 @@ def place(address: int, record: int, offset: int, count: int, destination: int) 
     """Enter a conjunction: `count` atoms at `offset`, wanted by `destination`.
 
     A destination below zero, -1 - d, marks a conjunction that the caller has to verify."""
-    head = header(address)
-    records = int32(head, RECORDS)
-    at = RECORD_SIZE * record
-    records[at + OFFSET] = offset
-    records[at + COUNT] = count
-    records[at + DESTINATION] = destination
+    head = lay.header(address)
+    records = lay.int32(head, lay.RECORDS)
+    at = lay.RECORD_SIZE * record
+    records[at + lay.OFFSET] = offset
+    records[at + lay.COUNT] = count
+    records[at + lay.DESTINATION] = destination
     put(head, record)
 
 
 @kernel
 def displace(address: int, record: int) -> None:
     """Take a conjunction away. Its atoms stay where they are, for the caller to free."""
-    head = header(address)
-    records = int32(head, RECORDS)
-    links = int32(head, BLOCK_LINKS)
-    live = word64(head, BLOCK_LIVE)
-    at = RECORD_SIZE * record
-    cell = records[at + CELL]
-    slot = wide(records[at + SLOT])
+    head = lay.header(address)
+    records = lay.int32(head, lay.RECORDS)
+    links = lay.int32(head, lay.BLOCK_LINKS)
+    live = lay.word64(head, lay.BLOCK_LIVE)
+    at = lay.RECORD_SIZE * record
+    cell = records[at + lay.CELL]
+    slot = wide(records[at + lay.SLOT])
     if slot < 0:
-        cells = int32(head, CELL_HEAD)
+        cells = lay.int32(head, lay.CELL_HEAD)
         each = -2 - cells[cell]
         if each == record:
-            cells[cell] = -2 - records[at + NEXT]
+            cells[cell] = -2 - records[at + lay.NEXT]
             return
-        while records[RECORD_SIZE * each + NEXT] != record:
-            each = records[RECORD_SIZE * each + NEXT]
-        records[RECORD_SIZE * each + NEXT] = records[at + NEXT]
+        while records[lay.RECORD_SIZE * each + lay.NEXT] != record:
+            each = records[lay.RECORD_SIZE * each + lay.NEXT]
+        records[lay.RECORD_SIZE * each + lay.NEXT] = records[at + lay.NEXT]
         return
-    block = slot // BLOCK_SLOTS
-    within = slot % BLOCK_SLOTS
+    block = slot // lay.BLOCK_SLOTS
+    within = slot % lay.BLOCK_SLOTS
     mask = np.uint64(1) << np.uint64(within & 63)
-    live[BLOCK_WORDS * block + (within >> 6)] &= ~mask
-    links[LINKS_SIZE * block + LIVE_COUNT] -= 1
-    left = links[LINKS_SIZE * block + LIVE_COUNT]
-    columns = word64(head, COLUMNS)
-    block_columns = int32(head, BLOCK_COLUMNS)
-    used = links[LINKS_SIZE * block + COLUMN_COUNT]
+    live[lay.BLOCK_WORDS * block + (within >> 6)] &= ~mask
+    links[lay.LINKS_SIZE * block + lay.LIVE_COUNT] -= 1
+    left = links[lay.LINKS_SIZE * block + lay.LIVE_COUNT]
+    columns = lay.word64(head, lay.COLUMNS)
+    block_columns = lay.int32(head, lay.BLOCK_COLUMNS)
+    used = links[lay.LINKS_SIZE * block + lay.COLUMN_COUNT]
     if left == 0:
         for column_at in range(used):
-            column = wide(block_columns[BLOCK_LANES_MAX * block + column_at])
-            columns[COLUMN_WORDS * column] = np.uint64(head[COLUMNS_FREE])
-            head[COLUMNS_FREE] = column
+            column = wide(block_columns[lay.BLOCK_LANES_MAX * block + column_at])
+            columns[lay.COLUMN_WORDS * column] = np.uint64(head[lay.COLUMNS_FREE])
+            head[lay.COLUMNS_FREE] = column
         _unlink(head, cell, block)
-        links[LINKS_SIZE * block + AFTER] = head[BLOCKS_FREE]
-        head[BLOCKS_FREE] = block
+        links[lay.LINKS_SIZE * block + lay.AFTER] = head[lay.BLOCKS_FREE]
+        head[lay.BLOCKS_FREE] = block
         return
     for column_at in range(used):
-        column = wide(block_columns[BLOCK_LANES_MAX * block + column_at])
-        base = COLUMN_WORDS * column + (within >> 6)
-        for row in range(COLUMN_ROWS):
-            columns[base + BLOCK_WORDS * row] &= ~mask
-    if left == BLOCK_SLOTS - 1:
+        column = wide(block_columns[lay.BLOCK_LANES_MAX * block + column_at])
+        base = lay.COLUMN_WORDS * column + (within >> 6)
+        for row in range(lay.COLUMN_ROWS):
+            columns[base + lay.BLOCK_WORDS * row] &= ~mask
+    if left == lay.BLOCK_SLOTS - 1:
         _unlink(head, cell, block)
         _link_front(head, cell, block)

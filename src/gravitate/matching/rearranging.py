@@ -10,54 +10,30 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
+from gravitate.matching import layout as lay
 from gravitate.matching.jit import kernel, pointer
-from gravitate.matching.layout import (
-    ATOMS,
-    BLOCKS_FREE,
-    BLOCKS_USED,
-    BOUNDARIES,
-    BOUNDARY_STRIDE,
-    BUCKETS,
-    CELL,
-    CELL_HEAD,
-    CELLS_USED,
-    COLUMNS_FREE,
-    COLUMNS_USED,
-    COUNT,
-    LANE_CLASSES,
-    LANES_USED,
-    OFFSET,
-    RECORD_SIZE,
-    RECORDS,
-    SAMPLE,
-    UNBOUNDED,
-    Array,
-    double,
-    header,
-    int32,
-    wide,
-)
+from gravitate.matching.layout import Array, wide
 from gravitate.matching.placing import access, put
 
 
 @kernel
 def _adapt_boundaries(head: Array, live: Array, count: int) -> None:
     """Cut every lane at quantiles of a sample of the bounds on it."""
-    records = int32(head, RECORDS)
-    atoms = double(head, ATOMS)
-    boundaries = double(head, BOUNDARIES)
-    lanes = head[LANES_USED]
+    records = lay.int32(head, lay.RECORDS)
+    atoms = lay.double(head, lay.ATOMS)
+    boundaries = lay.double(head, lay.BOUNDARIES)
+    lanes = head[lay.LANES_USED]
     seen = np.zeros(lanes, np.int64)
     sampled = np.zeros(lanes, np.int64)
-    sample = np.empty((lanes, SAMPLE), np.float64)
+    sample = np.empty((lanes, lay.SAMPLE), np.float64)
     for sampling in range(2):
         if sampling == 1:
-            strides = seen // SAMPLE + 1
+            strides = seen // lay.SAMPLE + 1
             seen[:] = 0
         for at in range(count):
-            base = RECORD_SIZE * live[at]
-            first = records[base + OFFSET]
-            for atom in range(first, first + records[base + COUNT]):
+            base = lay.RECORD_SIZE * live[at]
+            first = records[base + lay.OFFSET]
+            for atom in range(first, first + records[base + lay.COUNT]):
                 lane = int(atoms[3 * atom])
                 low = atoms[3 * atom + 1]
                 high = atoms[3 * atom + 2]
@@ -75,8 +51,8 @@ def _adapt_boundaries(head: Array, live: Array, count: int) -> None:
         if size == 0:
             continue
         ordered = np.sort(sample[lane, :size])
-        for at in range(BUCKETS - 1):
-            boundaries[lane * BOUNDARY_STRIDE + at] = ordered[(at + 1) * size // BUCKETS]
+        for at in range(lay.BUCKETS - 1):
+            boundaries[lane * lay.BOUNDARY_STRIDE + at] = ordered[(at + 1) * size // lay.BUCKETS]
 
 
 @kernel
@@ -86,45 +62,45 @@ def rearrange(address: int, live_address: int, count: int, spare_address: int) -
     Conjunctions that share a cell end up next to each other, their atoms as well: these are
     written to the array at `spare_address`, which the caller puts in the place of `ATOMS`.
     Returns how many atoms there are."""
-    head = header(address)
+    head = lay.header(address)
     live = carray(pointer(live_address), (count,), np.int32)
-    spare = carray(pointer(spare_address), (UNBOUNDED,), np.float64)
-    records = int32(head, RECORDS)
-    atoms = double(head, ATOMS)
-    cell_head = int32(head, CELL_HEAD)
+    spare = carray(pointer(spare_address), (lay.UNBOUNDED,), np.float64)
+    records = lay.int32(head, lay.RECORDS)
+    atoms = lay.double(head, lay.ATOMS)
+    cell_head = lay.int32(head, lay.CELL_HEAD)
     _adapt_boundaries(head, live, count)
 
-    int32(head, LANE_CLASSES)[: head[LANES_USED]] = 0
-    cells = head[CELLS_USED]
+    lay.int32(head, lay.LANE_CLASSES)[: head[lay.LANES_USED]] = 0
+    cells = head[lay.CELLS_USED]
     position = np.zeros(cells + 1, np.int64)
     for at in range(count):
-        base = RECORD_SIZE * live[at]
-        cell = access(head, records[base + OFFSET], records[base + COUNT])
-        records[base + CELL] = cell
+        base = lay.RECORD_SIZE * live[at]
+        cell = access(head, records[base + lay.OFFSET], records[base + lay.COUNT])
+        records[base + lay.CELL] = cell
         position[cell + 1] += 1
     for cell in range(cells):
         position[cell + 1] += position[cell]
         cell_head[cell] = -1
     order = np.empty(count, np.int32)
     for at in range(count):
-        cell = records[RECORD_SIZE * live[at] + CELL]
+        cell = records[lay.RECORD_SIZE * live[at] + lay.CELL]
         order[position[cell]] = live[at]
         position[cell] += 1
 
-    head[BLOCKS_USED] = 0
-    head[BLOCKS_FREE] = -1
-    head[COLUMNS_USED] = 0
-    head[COLUMNS_FREE] = -1
+    head[lay.BLOCKS_USED] = 0
+    head[lay.BLOCKS_FREE] = -1
+    head[lay.COLUMNS_USED] = 0
+    head[lay.COLUMNS_FREE] = -1
     used = 0
     for record in order:
-        base = RECORD_SIZE * record
-        offset = records[base + OFFSET]
-        size = records[base + COUNT]
+        base = lay.RECORD_SIZE * record
+        offset = records[base + lay.OFFSET]
+        size = records[base + lay.COUNT]
         for number in range(3 * size):
             spare[3 * used + number] = atoms[3 * offset + number]
-        records[base + OFFSET] = used
+        records[base + lay.OFFSET] = used
         used += size
-    head[ATOMS] = spare_address
+    head[lay.ATOMS] = spare_address
     for record in order:
         put(head, wide(record))
     return used

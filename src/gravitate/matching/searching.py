@@ -9,71 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from gravitate.matching import layout as lay
 from gravitate.matching.jit import kernel, ruled_in, trailing_zeros
-from gravitate.matching.layout import (
-    ABSENT,
-    AFTER,
-    ATOMS,
-    BLOCK_COLUMNS,
-    BLOCK_LANES,
-    BLOCK_LANES_MAX,
-    BLOCK_LINKS,
-    BLOCK_LIVE,
-    BLOCK_SLOTS,
-    BLOCK_WORDS,
-    BOUNDARIES,
-    CELL_HEAD,
-    CELL_STAMP,
-    CLASS_BASE,
-    COLUMN_COUNT,
-    COLUMNS,
-    COUNT,
-    COUNTS,
-    DESTINATION,
-    DESTINATION_STAMP,
-    INPUT,
-    INSIDE,
-    LANE_CLASSES,
-    LANE_GRID,
-    LINKS_SIZE,
-    NEXT,
-    OFFSET,
-    OUTPUT,
-    OUTPUT_CAPACITY,
-    OUTPUT_ENDS,
-    OUTPUT_EVENT_MAX,
-    RECORD_SIZE,
-    RECORDS,
-    ROWS,
-    SERIAL,
-    SLOT_RECORD,
-    SLOT_SIZE,
-    SLOTS,
-    SURVIVORS,
-    UNSURE,
-    UNSURE_CAPACITY,
-    UNSURE_ENDS,
-    UNSURE_EVENT_MAX,
-    VALUES,
-    VISITS,
-    Array,
-    bucket_of,
-    byte,
-    double,
-    header,
-    int32,
-    int64,
-    wide,
-    word64,
-)
+from gravitate.matching.layout import CLASS_BASE, Array, wide
 
 
 @kernel
 def _holds(head: Array, offset: int, count: int, now: int) -> bool:
     """Whether the event at hand satisfies every atom."""
-    atoms = double(head, ATOMS)
-    values = double(head, VALUES)
-    stamps = int64(head, CELL_STAMP)
+    atoms = lay.double(head, lay.ATOMS)
+    values = lay.double(head, lay.VALUES)
+    stamps = lay.int64(head, lay.CELL_STAMP)
     for atom in range(offset, offset + count):
         lane = int(atoms[3 * atom])
         low = atoms[3 * atom + 1]
@@ -85,9 +31,30 @@ def _holds(head: Array, offset: int, count: int, now: int) -> bool:
                     return False
             elif value > high and value < low:
                 return False
-        elif (stamps[int(low)] == now) != (lane == INSIDE):
+        elif (stamps[int(low)] == now) != (lane == lay.INSIDE):
             return False
     return True
+
+
+@kernel
+def visit_grid(head: Array, lane: int, bucket: int, visits: Array, count: int) -> int:
+    """Append the grid cells that a value in a lane's bucket visits; returns the new count."""
+    cell_head = lay.int32(head, lay.CELL_HEAD)
+    grid = lay.int32(head, lay.LANE_GRID)[lane]
+    classes = lay.int32(head, lay.LANE_CLASSES)[lane]
+    width_class = 0
+    while classes != 0:
+        if classes & 1:
+            shift = max(0, width_class - 2)
+            base = grid + CLASS_BASE[width_class]
+            first = max(0, bucket + 1 - (1 << width_class)) >> shift
+            for cell in range(base + first, base + (bucket >> shift) + 1):
+                if cell_head[cell] != -1:
+                    visits[count] = cell
+                    count += 1
+        classes >>= 1
+        width_class += 1
+    return count
 
 
 @kernel
@@ -95,24 +62,22 @@ def _match_event(
     head: Array, start: int, pairs: int, cells: int, out: int, unsure: int
 ) -> tuple[int, int]:
     """Match the event at `start` of the input; appends to the outputs, returns their ends."""
-    values = double(head, VALUES)
-    rows = byte(head, ROWS)
-    boundaries = double(head, BOUNDARIES)
-    lane_grid = int32(head, LANE_GRID)
-    lane_classes = int32(head, LANE_CLASSES)
-    cell_head = int32(head, CELL_HEAD)
-    stamps = int64(head, CELL_STAMP)
-    records = int32(head, RECORDS)
-    links = int32(head, BLOCK_LINKS)
-    slots = int32(head, SLOTS)
-    survivors = word64(head, SURVIVORS)
-    given = double(head, INPUT)
-    visits = int32(head, VISITS)
-    output = int32(head, OUTPUT)
-    unsure_output = int32(head, UNSURE)
-    taken = int64(head, DESTINATION_STAMP)
-    head[SERIAL] += 1
-    now = head[SERIAL]
+    values = lay.double(head, lay.VALUES)
+    rows = lay.byte(head, lay.ROWS)
+    boundaries = lay.double(head, lay.BOUNDARIES)
+    cell_head = lay.int32(head, lay.CELL_HEAD)
+    stamps = lay.int64(head, lay.CELL_STAMP)
+    records = lay.int32(head, lay.RECORDS)
+    links = lay.int32(head, lay.BLOCK_LINKS)
+    slots = lay.int32(head, lay.SLOTS)
+    survivors = lay.word64(head, lay.SURVIVORS)
+    given = lay.double(head, lay.INPUT)
+    visits = lay.int32(head, lay.VISITS)
+    output = lay.int32(head, lay.OUTPUT)
+    unsure_output = lay.int32(head, lay.UNSURE)
+    taken = lay.int64(head, lay.DESTINATION_STAMP)
+    head[lay.SERIAL] += 1
+    now = head[lay.SERIAL]
 
     visits[0] = 0
     visit_count = 1
@@ -120,21 +85,9 @@ def _match_event(
         lane = int(given[at])
         value = given[at + 1]
         values[lane] = value
-        bucket = bucket_of(boundaries, lane, value)
+        bucket = lay.bucket_of(boundaries, lane, value)
         rows[lane] = bucket >> 1
-        classes = lane_classes[lane]
-        width_class = 0
-        while classes != 0:
-            if classes & 1:
-                shift = max(0, width_class - 2)
-                base = lane_grid[lane] + CLASS_BASE[width_class]
-                first = max(0, bucket + 1 - (1 << width_class)) >> shift
-                for grid_cell in range(base + first, base + (bucket >> shift) + 1):
-                    if cell_head[grid_cell] != -1:
-                        visits[visit_count] = grid_cell
-                        visit_count += 1
-            classes >>= 1
-            width_class += 1
+        visit_count = visit_grid(head, lane, bucket, visits, visit_count)
     for at in range(start + 2 * pairs, start + 2 * pairs + cells):
         cell = int(given[at])
         stamps[cell] = now
@@ -146,9 +99,9 @@ def _match_event(
         first = cell_head[visits[visit]]
         each = -2 - first
         while each >= 0:
-            at = RECORD_SIZE * each
-            if _holds(head, wide(records[at + OFFSET]), wide(records[at + COUNT]), now):
-                destination = records[at + DESTINATION]
+            at = lay.RECORD_SIZE * each
+            if _holds(head, wide(records[at + lay.OFFSET]), wide(records[at + lay.COUNT]), now):
+                destination = records[at + lay.DESTINATION]
                 if destination < 0:
                     unsure_output[unsure] = each
                     unsure += 1
@@ -156,41 +109,41 @@ def _match_event(
                     taken[destination] = now
                     output[out] = destination
                     out += 1
-            each = records[at + NEXT]
+            each = records[at + lay.NEXT]
         block = wide(first)
         while block >= 0:
             anything = ruled_in(
-                head[COLUMNS],
-                head[BLOCK_COLUMNS] + 4 * BLOCK_LANES_MAX * block,
-                head[BLOCK_LANES] + 4 * BLOCK_LANES_MAX * block,
-                wide(links[LINKS_SIZE * block + COLUMN_COUNT]),
-                head[ROWS],
-                head[BLOCK_LIVE] + 8 * BLOCK_WORDS * block,
-                head[SURVIVORS],
+                head[lay.COLUMNS],
+                head[lay.BLOCK_COLUMNS] + 4 * lay.BLOCK_LANES_MAX * block,
+                head[lay.BLOCK_LANES] + 4 * lay.BLOCK_LANES_MAX * block,
+                wide(links[lay.LINKS_SIZE * block + lay.COLUMN_COUNT]),
+                head[lay.ROWS],
+                head[lay.BLOCK_LIVE] + 8 * lay.BLOCK_WORDS * block,
+                head[lay.SURVIVORS],
             )
-            for word in range(BLOCK_WORDS if anything != np.uint64(0) else 0):
+            for word in range(lay.BLOCK_WORDS if anything != np.uint64(0) else 0):
                 alive = survivors[word]
                 while alive != np.uint64(0):
-                    slot = BLOCK_SLOTS * block + 64 * word + wide(trailing_zeros(alive))
-                    at = SLOT_SIZE * slot
+                    slot = lay.BLOCK_SLOTS * block + 64 * word + wide(trailing_zeros(alive))
+                    at = lay.SLOT_SIZE * slot
                     alive &= alive - np.uint64(1)
-                    if _holds(head, wide(slots[at + OFFSET]), wide(slots[at + COUNT]), now):
-                        destination = slots[at + DESTINATION]
+                    if _holds(head, wide(slots[at + lay.OFFSET]), wide(slots[at + lay.COUNT]), now):
+                        destination = slots[at + lay.DESTINATION]
                         if destination < 0:
-                            unsure_output[unsure] = slots[at + SLOT_RECORD]
+                            unsure_output[unsure] = slots[at + lay.SLOT_RECORD]
                             unsure += 1
                         elif taken[destination] != now:
                             taken[destination] = now
                             output[out] = destination
                             out += 1
-            block = wide(links[LINKS_SIZE * block + AFTER])
+            block = wide(links[lay.LINKS_SIZE * block + lay.AFTER])
             if block == first:
                 break
 
     for at in range(start, start + 2 * pairs, 2):
         lane = int(given[at])
         values[lane] = np.nan
-        rows[lane] = ABSENT
+        rows[lane] = lay.ABSENT
     sort(output, out_start, out)
     return out, unsure
 
@@ -212,7 +165,7 @@ def sort(output: Array, start: int, end: int) -> None:
 @kernel
 def match_one(address: int, pairs: int, cells: int) -> int:
     """Match one event; returns how many outputs, and above bit 32 how many unsure ones."""
-    head = header(address)
+    head = lay.header(address)
     out, unsure = _match_event(head, 0, pairs, cells, 0, 0)
     return out | (unsure << 32)
 
@@ -222,15 +175,15 @@ def match_many(address: int, first: int, start: int, count: int) -> int:
     """Match events `first` to `count` of the input, the first one lying at `start`.
 
     Stops early when another event could overrun the outputs; returns how many are matched."""
-    head = header(address)
-    counts = int32(head, COUNTS)
-    output_ends = int64(head, OUTPUT_ENDS)
-    unsure_ends = int64(head, UNSURE_ENDS)
+    head = lay.header(address)
+    counts = lay.int32(head, lay.COUNTS)
+    output_ends = lay.int64(head, lay.OUTPUT_ENDS)
+    unsure_ends = lay.int64(head, lay.UNSURE_ENDS)
     out, unsure = 0, 0
     for event in range(first, count):
         if (
-            out + head[OUTPUT_EVENT_MAX] > head[OUTPUT_CAPACITY]
-            or unsure + head[UNSURE_EVENT_MAX] > head[UNSURE_CAPACITY]
+            out + head[lay.OUTPUT_EVENT_MAX] > head[lay.OUTPUT_CAPACITY]
+            or unsure + head[lay.UNSURE_EVENT_MAX] > head[lay.UNSURE_CAPACITY]
         ):
             return event
         pairs = wide(counts[2 * event])

@@ -1,4 +1,4 @@
-"""Which of many topic patterns a topic matches: a trie over levels.
+"""A trie over the levels of topics, and which of many patterns a topic matches.
 
 The cost of a look-up depends on how many patterns fit the topic's beginning, not on how many
 there are. Knows patterns and the cells they stand for; what a valid pattern is, `topics` says.
@@ -6,95 +6,97 @@ there are. Knows patterns and the cells they stand for; what a valid pattern is,
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
 
-class _Node:
-    __slots__ = ("cell", "children", "plus", "rest")
+T = TypeVar("T")
+
+
+class Level(Generic[T]):
+    """What lies under the same topic levels."""
+
+    __slots__ = ("below", "place")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
-        self.plus: _Node | None = None
-        self.cell = -1
-        self.rest = -1
+        self.below: dict[str, Level[T]] = _NOTHING_BELOW
+        self.place: T | None = None
+        """What is filed under the pattern that ends here."""
 
-    def is_bare(self) -> bool:
-        return not self.children and self.plus is None and self.cell < 0 and self.rest < 0
+    def entered(self, path: Sequence[str]) -> Level[T]:
+        """The level at the end of a path, made if there is none."""
+        level = self
+        for name in path:
+            following = level.below.get(name)
+            if following is None:
+                if level.below is _NOTHING_BELOW:
+                    level.below = {}
+                following = level.below[name] = Level()
+            level = following
+        return level
+
+    def prune(self, path: Sequence[str]) -> None:
+        """Levels along a path that lead nowhere go."""
+        way = [self]
+        for name in path:
+            way.append(way[-1].below[name])
+        for name in reversed(path):
+            last = way.pop()
+            if last.below or last.place is not None:
+                return
+            del way[-1].below[name]
+
+    def all_below(self) -> Iterator[Level[T]]:
+        """This one and every level below it, the latest first."""
+        waiting = [reversed((self,))]
+        while waiting:
+            level = next(waiting[-1], None)
+            if level is None:
+                waiting.pop()
+                continue
+            yield level
+            if level.below:
+                waiting.append(reversed(level.below.values()))
+
+
+_NOTHING_BELOW: Final[dict[str, Any]] = {}
+"""Of every level that is a last one; there are many, and it never changes."""
 
 
 class TopicIndex:
     """Topic patterns with wildcards, each with its cell."""
 
     def __init__(self) -> None:
-        self._root = _Node()
+        self._root: Level[int] = Level()
 
     def add(self, pattern: str, cell: int) -> None:
-        node = self._root
-        levels = pattern.split("/")
-        ends_open = levels[-1] == "#"
-        for level in levels[:-1] if ends_open else levels:
-            if level == "+":
-                if node.plus is None:
-                    node.plus = _Node()
-                node = node.plus
-            else:
-                node = node.children.setdefault(level, _Node())
-        if ends_open:
-            node.rest = cell
-        else:
-            node.cell = cell
+        self._root.entered(pattern.split("/")).place = cell
 
     def remove(self, pattern: str) -> None:
-        """Forget a pattern that was added; branches that lead nowhere go with it."""
-        node = self._root
-        path = []
         levels = pattern.split("/")
-        ends_open = levels[-1] == "#"
-        for level in levels[:-1] if ends_open else levels:
-            path.append((node, level))
-            following = node.plus if level == "+" else node.children[level]
-            assert following is not None, pattern
-            node = following
-        if ends_open:
-            node.rest = -1
-        else:
-            node.cell = -1
-        for parent, level in reversed(path):
-            if not node.is_bare():
-                return
-            if level == "+":
-                parent.plus = None
-            else:
-                del parent.children[level]
-            node = parent
+        self._root.entered(levels).place = None
+        self._root.prune(levels)
 
     def cells(self, topic: str) -> list[int]:
-        """The cells of the patterns that the topic matches."""
-        found: list[int] = []
-        levels = topic.split("/")
-        root = self._root
-        front = []
-        child = root.children.get(levels[0])
-        if child is not None:
-            front.append(child)
+        """The cells of the patterns that the topic matches; one may come twice."""
+        found: list[int | None] = []
+        front = [self._root]
         # A pattern that starts with a wildcard does not see topics that start with `$`.
-        if not topic.startswith("$"):
-            if root.rest >= 0:
-                found.append(root.rest)
-            if root.plus is not None:
-                front.append(root.plus)
-        for level in levels[1:]:
+        sees_all = not topic.startswith("$")
+        for name in topic.split("/"):
             following = []
-            for node in front:
-                if node.rest >= 0:
-                    found.append(node.rest)
-                child = node.children.get(level)
-                if child is not None:
-                    following.append(child)
-                if node.plus is not None:
-                    following.append(node.plus)
+            for level in front:
+                below = level.below
+                if name in below and name != "+":
+                    following.append(below[name])
+                if sees_all:
+                    if "#" in below:
+                        found.append(below["#"].place)
+                    if "+" in below:
+                        following.append(below["+"])
             front = following
-        for node in front:
-            if node.cell >= 0:
-                found.append(node.cell)
-            if node.rest >= 0:
-                found.append(node.rest)
-        return found
+            sees_all = True
+        for level in front:
+            found.append(level.place)
+            if "#" in level.below:
+                found.append(level.below["#"].place)
+        return [cell for cell in found if cell is not None]

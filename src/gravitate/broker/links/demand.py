@@ -60,7 +60,7 @@ class TetherLinks:
         return self._others is None or peer in self._others or peer in self._links or peer == here
 
     def want(self, peer: str) -> None:
-        self._peering.add(peer, Role.TETHER, self._context.now)
+        self._peering.add(peer, Role.TETHER)
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
         """Let `peer` attach the client here that `move` is about."""

@@ -17,35 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gravitate.broker.interface.effects import CloseLink, Effect, OpenLink, Send, Warn
-from gravitate.broker.interface.timers import (
-    AcknowledgeLink,
-    GraceOver,
-    Heartbeat,
-    LinkAbsent,
-    LinkTimer,
-    RetryLink,
-)
+from gravitate.broker.context import Context
+from gravitate.broker.interface import timers
+from gravitate.broker.interface.effects import CloseLink, OpenLink, Send, Warn
 from gravitate.broker.links.link import Link, LinkState, Role
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.messages.frames import (
-    PROTOCOL_VERSION,
-    UNKNOWN_BROKER,
-    WRONG_BROKER,
-    WRONG_NETWORK,
-    WRONG_VERSION,
-    Acknowledge,
-    Data,
-    Draining,
-    Frame,
-    Hello,
-    Ping,
-    Pong,
-    Publications,
-    Refusal,
-)
+from gravitate.broker.messages import frames
 from gravitate.broker.observers import LinkChange
-from gravitate.broker.options import BrokerOptions
 from gravitate.errors import PeerError
 
 SILENT_BEATS: Final = 2.5
@@ -62,7 +40,7 @@ class PeeringPorts(NamedTuple):
     """Told what becomes of a link; of a reset before anything is sent anew."""
     collect: Callable[[], None]
     """Brings in what is under way to links in this call, before a reset divides old and new."""
-    keep: Callable[[str, Publications], Publications]
+    keep: Callable[[str, frames.Publications], frames.Publications]
     """Makes publications fit for a neighbour that has forgotten everything."""
 
 
@@ -70,34 +48,26 @@ class Peering:
     """The connections of all links."""
 
     def __init__(
-        self,
-        broker_id: str,
-        incarnation: int,
-        links: LinkTable,
-        options: BrokerOptions,
-        emit: Callable[[Effect], None],
-        set_timer: Callable[[LinkTimer, float], None],
-        ports: PeeringPorts,
+        self, context: Context, incarnation: int, links: LinkTable, ports: PeeringPorts
     ) -> None:
-        self._broker_id = broker_id
+        self._context = context
+        self._emit = context.emit
+        self._options = context.options
         self._incarnation = incarnation
         self._links = links
-        self._options = options
-        self._emit = emit
-        self._set_timer = set_timer
         self._ports = ports
         self._resets = 0
         """Of all links so far."""
         self.refused_again = 0
         """How often a peer has refused what it had refused before."""
 
-    def add(self, peer: str, role: Role, now: float) -> None:
+    def add(self, peer: str, role: Role) -> None:
         """Use the link to `peer` for `role` too; one that does not exist is made."""
         link = self._links.get(peer)
         if link is not None:
             link.roles.add(role)
         else:
-            self._begin(self._links.add(peer, role), now)
+            self._begin(self._links.add(peer, role))
 
     def release(self, peer: str, role: Role) -> None:
         """The link is no longer used for `role`; one without a role ends."""
@@ -108,126 +78,125 @@ class Peering:
         self._ports.collect()
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "no longer needed"))
-            self._down(link, None)
+            self._down(link, is_expected=False)
         self._links.remove(link)
 
-    def start(self, now: float) -> None:
+    def start(self) -> None:
         for link in self._links:
-            self._begin(link, now)
+            self._begin(link)
 
-    def _begin(self, link: Link, now: float) -> None:
+    def _begin(self, link: Link) -> None:
         if link.dials:
             self._emit(OpenLink(link.peer))
-        self._expect(link, now)
+        self._expect(link)
 
     # Inputs --------------------------------------------------------------------------------
 
-    def opened(self, peer: str, connection: int, now: float) -> None:
+    def opened(self, peer: str, connection: int) -> None:
         link = self._links.get(peer)
         if link is None:
-            reason = (
-                f"{peer} is no neighbour of {self._broker_id}, and no tether with it is expected"
-            )
-            self._emit(Send(peer, connection, Refusal(UNKNOWN_BROKER, reason)))
+            here = self._context.broker_id
+            reason = f"{peer} is no neighbour of {here}, and no tether with it is expected"
+            self._emit(Send(peer, connection, frames.Refusal(frames.UNKNOWN_BROKER, reason)))
             self._emit(CloseLink(peer, connection, reason))
             return
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))
-            self._down(link, now)
+            self._down(link)
         link.state = LinkState.GREETING
         link.connection = connection
-        link.heard_at = link.pinged_at = now
+        link.heard_at = link.pinged_at = self._context.now
         link.is_doubted = False
         self._emit(Send(peer, connection, self._hello(link)))
-        self._beat(link, now)
+        self._beat(link)
 
-    def closed(self, peer: str, connection: int, now: float) -> None:
+    def closed(self, peer: str, connection: int) -> None:
         link = self._links.get(peer)
         if link is not None and connection == link.connection:
-            self._down(link, now)
-            self._retry(link, now)
+            self._down(link)
+            self._retry(link)
 
-    def dial_failed(self, peer: str, now: float) -> None:
+    def dial_failed(self, peer: str) -> None:
         link = self._links.get(peer)
         if link is not None and link.state is LinkState.DOWN:
-            self._retry(link, now)
+            self._retry(link)
 
-    def heard(self, peer: str, connection: int, now: float) -> None:
+    def heard(self, peer: str, connection: int) -> None:
         """The peer is there, though it takes long over what it says."""
         link = self._links.get(peer)
         if link is not None and connection == link.connection:
-            link.heard_at = now
+            link.heard_at = self._context.now
 
-    def received(self, peer: str, connection: int, frame: Frame, now: float) -> None:
+    def received(self, peer: str, connection: int, frame: frames.Frame) -> None:
         link = self._links.get(peer)
         if link is None or connection != link.connection or link.state is LinkState.DOWN:
             return
-        link.heard_at = now
+        link.heard_at = self._context.now
         try:
-            self._take(link, frame, now)
+            self._take(link, frame)
         except PeerError as error:
-            self._emit(Send(peer, connection, Refusal(error.name, error.reason)))
-            self._close(link, str(error), now)
+            self._emit(Send(peer, connection, frames.Refusal(error.name, error.reason)))
+            self._close(link, str(error))
 
-    def _take(self, link: Link, frame: Frame, now: float) -> None:
+    def _take(self, link: Link, frame: frames.Frame) -> None:
         match frame:
-            case Data() if link.state is LinkState.UP:
+            case frames.Data() if link.state is LinkState.UP:
                 self._links.take(link, frame)
-            case Acknowledge() if link.state is LinkState.UP:
+            case frames.Acknowledge() if link.state is LinkState.UP:
                 self._links.acknowledge(link, frame.acknowledged, frame.retained)
-            case Hello() if link.state is LinkState.GREETING:
+            case frames.Hello() if link.state is LinkState.GREETING:
                 self._check(link, frame)
                 self._meet(link, frame)
-            case Ping():
-                self._emit(Send(link.peer, link.connection, Pong(frame.sent_at)))
-            case Pong():
-                sample = now - frame.sent_at
+            case frames.Ping():
+                self._emit(Send(link.peer, link.connection, frames.Pong(frame.sent_at)))
+            case frames.Pong():
+                sample = self._context.now - frame.sent_at
                 link.rtt_s = 0.875 * link.rtt_s + 0.125 * sample if link.rtt_s else sample
-            case Draining():
+            case frames.Draining():
                 link.peer_draining = True
                 if link.untaken and self._links.takes_from(link):
                     # What was not taken before that was known is sent again on a new connection.
-                    self._close(link, "both sides stop", now)
-            case Refusal():
-                self._refused(link, frame, now)
-                self._close(link, f"refused by {link.peer}: {frame.name}: {frame.reason}", now)
+                    self._close(link, "both sides stop")
+            case frames.Refusal():
+                self._refused(link, frame)
+                self._close(link, f"refused by {link.peer}: {frame.name}: {frame.reason}")
             case _:
                 raise PeerError("unexpected-frame", type(frame).__name__)
 
-    def on_timer(self, timer: LinkTimer, now: float) -> None:
+    def on_timer(self, timer: timers.LinkTimer) -> None:
         peer = timer.peer
         link = self._links.get(peer)
         if link is None:
             return
         match timer:
-            case AcknowledgeLink():
+            case timers.AcknowledgeLink():
                 link.is_timed = False
                 if link.unacknowledged and link.state is LinkState.UP:
                     self._links.say_received(link)
-            case RetryLink():
+            case timers.RetryLink():
                 if link.state is LinkState.DOWN and link.dials:
                     self._emit(OpenLink(peer))
-            case Heartbeat():
-                self._heartbeat(link, now)
+            case timers.Heartbeat():
+                self._heartbeat(link)
             # These timers were set anew at every loss, so the link has not been up since.
-            case LinkAbsent():
+            case timers.LinkAbsent():
                 if link.state is not LinkState.UP:
                     link.is_absent = True
                     self._ports.changed(peer, LinkChange.ABSENT)
-            case GraceOver():
+            case timers.GraceOver():
                 if link.state is LinkState.GREETING:
                     # It has said what it counts by, so that does not change now.
-                    self._set_timer(timer, now + LOOK_AGAIN_S)
+                    self._wake(timer, LOOK_AGAIN_S)
                 elif link.state is LinkState.DOWN:
                     self._give_up(link)
 
     # Connection ----------------------------------------------------------------------------
 
-    def _hello(self, link: Link) -> Hello:
+    def _hello(self, link: Link) -> frames.Hello:
         received, series = link.has_received()
-        return Hello(
+        return frames.Hello(
             self._options.network,
-            self._broker_id,
+            self._context.broker_id,
             self._incarnation,
             link.peer_incarnation,
             received,
@@ -237,19 +206,19 @@ class Peering:
             anew=link.starts_anew,
         )
 
-    def _check(self, link: Link, hello: Hello) -> None:
+    def _check(self, link: Link, hello: frames.Hello) -> None:
         """Whether the two may be linked."""
         network = self._options.network
-        if hello.version != PROTOCOL_VERSION:
-            reason = f"version {hello.version}; {PROTOCOL_VERSION} is spoken here"
-            raise PeerError(WRONG_VERSION, reason)
+        if hello.version != frames.PROTOCOL_VERSION:
+            reason = f"version {hello.version}; {frames.PROTOCOL_VERSION} is spoken here"
+            raise PeerError(frames.WRONG_VERSION, reason)
         if hello.network != network:
-            raise PeerError(WRONG_NETWORK, f"network {hello.network!r}; this is {network!r}")
+            raise PeerError(frames.WRONG_NETWORK, f"network {hello.network!r}; this is {network!r}")
         if hello.broker != link.peer:
             reason = f"broker {hello.broker!r} on the link of {link.peer!r}"
-            raise PeerError(WRONG_BROKER, reason)
+            raise PeerError(frames.WRONG_BROKER, reason)
 
-    def _meet(self, link: Link, hello: Hello) -> None:
+    def _meet(self, link: Link, hello: frames.Hello) -> None:
         """Two brokers that may be linked begin to talk."""
         link.state = LinkState.UP
         link.has_been_up = True
@@ -269,12 +238,12 @@ class Peering:
         else:
             self._reset(link, hello)
         if self._links.draining:
-            self._emit(Send(link.peer, link.connection, Draining()))
+            self._emit(Send(link.peer, link.connection, frames.Draining()))
         self._links.touched[link.peer] = link
 
-    def _reset(self, link: Link, hello: Hello) -> None:
+    def _reset(self, link: Link, hello: frames.Hello) -> None:
         self._ports.collect()
-        kept = [message for message in link.tail if type(message) is Publications]
+        kept = [message for message in link.tail if type(message) is frames.Publications]
         is_same = hello.incarnation == link.peer_incarnation
         link.received_before = link.has_received() if is_same else None
         link.has_forgotten = bool(link.peer_incarnation) and not is_same
@@ -292,29 +261,28 @@ class Peering:
             if fit.batches and link.peer in self._links:
                 self._links.send(link.peer, fit)
 
-    def _down(self, link: Link, now: float | None) -> None:
-        """The connection is gone; one that comes back is expected from `now` on."""
-        if link.state is LinkState.UP and now is not None:
-            self._expect(link, now)
+    def _down(self, link: Link, is_expected: bool = True) -> None:
+        """The connection is gone; another is expected from now on, or not."""
+        if link.state is LinkState.UP and is_expected:
+            self._expect(link)
         link.state = LinkState.DOWN
         link.connection = 0
         self._links.forget_overflow(link)
         self._ports.changed(link.peer, LinkChange.DOWN)
 
-    def _expect(self, link: Link, now: float) -> None:
+    def _expect(self, link: Link) -> None:
         """A link that is not up for a while is absent, after long it is given up."""
-        self._set_timer(LinkAbsent(link.peer), now + ABSENT_AFTER_S)
+        self._wake(timers.LinkAbsent(link.peer), ABSENT_AFTER_S)
         if self._options.link_grace_s:
-            at = now + self._options.link_grace_s
-            self._set_timer(GraceOver(link.peer), at)
+            self._wake(timers.GraceOver(link.peer), self._options.link_grace_s)
 
-    def _retry(self, link: Link, now: float) -> None:
+    def _retry(self, link: Link) -> None:
         if not link.dials:
             return
         options = self._options
         delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
         link.attempts += 1
-        self._set_timer(RetryLink(link.peer), now + delay)
+        self._wake(timers.RetryLink(link.peer), delay)
 
     def _give_up(self, link: Link) -> None:
         link.given_up = link.starts_anew = True
@@ -324,7 +292,7 @@ class Peering:
         self._links.empty(link)
         self._ports.changed(link.peer, LinkChange.GIVEN_UP)
 
-    def _refused(self, link: Link, refusal: Refusal, now: float) -> None:
+    def _refused(self, link: Link, refusal: frames.Refusal) -> None:
         """The peer does not take something. If it is the same as before, it never will."""
         if link.state is not LinkState.UP or not len(link.tail):
             return
@@ -333,6 +301,7 @@ class Peering:
             link.refused_first = first
             return
         self.refused_again += 1
+        now = self._context.now
         if link.complained_at is None or now >= link.complained_at + COMPLAIN_EVERY_S:
             link.complained_at = now
             text = (
@@ -341,33 +310,36 @@ class Peering:
             )
             self._emit(Warn(link.peer, text, is_error=True))
 
-    def _close(self, link: Link, reason: str, now: float) -> None:
+    def _close(self, link: Link, reason: str) -> None:
         self._emit(CloseLink(link.peer, link.connection, reason))
-        self.closed(link.peer, link.connection, now)
+        self.closed(link.peer, link.connection)
+
+    def _wake(self, timer: timers.LinkTimer, in_s: float) -> None:
+        self._context.set_timer(timer, self._context.now + in_s)
 
     # Heartbeat -----------------------------------------------------------------------------
 
-    def _beat(self, link: Link, now: float) -> None:
+    def _beat(self, link: Link) -> None:
         """Look at the link again when a ping is due, or when it has been silent for too long."""
         every_s = self._options.heartbeat_s
         if every_s:
             at = min(link.pinged_at + every_s, link.heard_at + SILENT_BEATS * every_s)
-            self._set_timer(Heartbeat(link.peer), max(at, now))
+            self._context.set_timer(timers.Heartbeat(link.peer), max(at, self._context.now))
 
-    def _heartbeat(self, link: Link, now: float) -> None:
+    def _heartbeat(self, link: Link) -> None:
         if link.state is LinkState.DOWN:
             return
-        every_s = self._options.heartbeat_s
+        now, every_s = self._context.now, self._options.heartbeat_s
         if now >= link.heard_at + SILENT_BEATS * every_s:
             if link.is_doubted:
-                self._close(link, f"silent for {now - link.heard_at:.1f} s", now)
+                self._close(link, f"silent for {now - link.heard_at:.1f} s")
                 return
             link.is_doubted = True
-            self._set_timer(Heartbeat(link.peer), now + LOOK_AGAIN_S)
+            self._wake(timers.Heartbeat(link.peer), LOOK_AGAIN_S)
             return
         link.is_doubted = False
         if now >= link.pinged_at + every_s:
             link.pinged_at = now
             if link.state is LinkState.UP:
-                self._emit(Send(link.peer, link.connection, Ping(now)))
-        self._beat(link, now)
+                self._emit(Send(link.peer, link.connection, frames.Ping(now)))
+        self._beat(link)

@@ -18,37 +18,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from gravitate.broker.interface.effects import Effect, Send
-from gravitate.broker.interface.timers import LinkTimer
+from gravitate.broker.context import Context
+from gravitate.broker.interface.effects import Send
 from gravitate.broker.links.link import Link, LinkState, Mark, Role
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages.frames import Acknowledge, Data, Draining, Message, Publications
 from gravitate.broker.messages.parcels import framed, publications, weight_bytes
 from gravitate.broker.messages.tether import Deliveries, HandedOver
-from gravitate.broker.options import BrokerOptions
 from gravitate.errors import PeerError
 from gravitate.model.events import Batch
 
 
 class LinkTable:
-    """All links of a broker. `emit` takes effects, `deliver` each message received, in order."""
+    """All links of a broker. `deliver` takes each message received, in order."""
 
     def __init__(
         self,
-        broker_id: str,
+        context: Context,
         links: Iterable[tuple[str, bool]],
-        options: BrokerOptions,
-        emit: Callable[[Effect], None],
-        set_timer: Callable[[LinkTimer, float], None],
         deliver: Callable[[str, Message], None],
         received: Callable[[str, Message], None],
         taken: Callable[[str, Message], None],
     ) -> None:
-        self._broker_id = broker_id
-        self._options = options
-        self._emit = emit
-        self._set_timer = set_timer
+        self._context = context
+        self._emit = context.emit
+        self._options = context.options
         self._deliver = deliver
         self._received = received
         """Told of every message that a broker at the other end of a tether has received."""
@@ -92,7 +87,7 @@ class LinkTable:
     def add(self, peer: str, role: Role) -> Link:
         """A link that did not exist. The broker with the smaller id dials, so that two that make
         it at once make one."""
-        link = self._links[peer] = Link(peer, self._broker_id < peer, role)
+        link = self._links[peer] = Link(peer, self._context.broker_id < peer, role)
         return link
 
     def remove(self, link: Link) -> None:
@@ -148,7 +143,7 @@ class LinkTable:
             link.tail.retain(lambda message: type(message) is Publications)
             link.starts_anew = True
 
-    def flush(self, now: float) -> None:
+    def flush(self) -> None:
         """Everything queued goes out, in one frame a link unless it is long; acknowledgements
         ride along."""
         for link in self.touched.values():
@@ -167,8 +162,8 @@ class LinkTable:
                 self.say_received(link)
             elif link.unacknowledged and not link.is_timed:
                 link.is_timed = True
-                at = now + self._options.acknowledge_after_s
-                self._set_timer(link.acknowledge_timer, at)
+                at = self._context.now + self._options.acknowledge_after_s
+                self._context.set_timer(link.acknowledge_timer, at)
         self.touched.clear()
 
     def _framed(self, messages: list[Message]) -> Iterator[list[Message]]:
@@ -243,7 +238,7 @@ class LinkTable:
         return link if link is not None and link.reset_number == mark.reset_number else None
 
     def takes_from(self, link: Link) -> bool:
-        return not self.draining or (link.peer_draining and link.peer < self._broker_id)
+        return not self.draining or (link.peer_draining and link.peer < self._context.broker_id)
 
     def acknowledge(self, link: Link, number: int, retained: int) -> None:
         """The peer has what was sent up to `number`, and would have the last `retained` kept."""
@@ -252,7 +247,7 @@ class LinkTable:
         tethers = Role.TETHER in link.roles
         if number > link.taken:
             if tethers:
-                for message in link.tail.between(link.taken, number):
+                for message in link.tail.after(link.taken, number):
                     self._received(link.peer, message)
             link.taken = number
         for message in link.tail.acknowledge(number - retained):

@@ -46,30 +46,18 @@ class Tail(Generic[T]):
             released.append(items.popleft()[1])
         return released
 
-    def between(self, above: int, number: int) -> list[T]:
-        """The items that end above one number and not above another, in order."""
-        items: list[T] = []
-        for last, item in reversed(self._items):
-            if last <= above:
-                break
-            if last <= number:
-                items.append(item)
-        items.reverse()
-        return items
-
     def retain(self, is_kept: Callable[[T], bool]) -> None:
         """Forget items; those that stay stand for the numbers of what was forgotten before them."""
         self._items = deque(item for item in self._items if is_kept(item[1]))
 
-    def after(self, number: int) -> list[T]:
-        """The items numbered above `number`, in order."""
-        if number >= self.last:
-            return []
+    def after(self, number: int, until: int | None = None) -> list[T]:
+        """The items that end above a number, and not above `until`, in order."""
         items: list[T] = []
         for last, item in reversed(self._items):
             if last <= number:
                 break
-            items.append(item)
+            if until is None or last <= until:
+                items.append(item)
         items.reverse()
         return items
 

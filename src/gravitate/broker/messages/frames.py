@@ -44,15 +44,10 @@ class Unadvertise(msgspec.Struct, frozen=True, tag="unadv"):
 
 
 class Subscribe(msgspec.Struct, frozen=True, tag="sub"):
-    """Events that match `filter` are wanted behind the sender.
-
-    `anchor` is the broker the receiver should address them to, `path` the brokers the
-    subscription has come along, nearest to the subscriber first."""
+    """Events that match `filter` are wanted behind the sender."""
 
     subscription: str
     filter: Filter
-    anchor: str
-    path: tuple[str, ...]
     token: Natural
 
 
@@ -153,7 +148,7 @@ Carrying = Publications | HandedOver | Deliveries | GuestCut
 Message = Control | Carrying
 
 
-PROTOCOL_VERSION: Final = 4
+PROTOCOL_VERSION: Final = 5
 
 WRONG_VERSION: Final = "wrong-version"
 WRONG_NETWORK: Final = "wrong-network"

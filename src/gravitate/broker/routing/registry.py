@@ -9,7 +9,7 @@ from gravitate.broker.routing.content.router import ContentRouter
 from gravitate.broker.routing.router import Router, RouterPorts
 from gravitate.overlay.strategies import CONTENT, Routing
 
-ROUTERS: Final[Mapping[Routing, Callable[[str, Collection[str], RouterPorts], Router]]] = {
+ROUTERS: Final[Mapping[Routing, Callable[[Collection[str], RouterPorts], Router]]] = {
     CONTENT: ContentRouter
 }
-"""Called with the broker's id and its neighbours."""
+"""Called with the broker's neighbours."""

@@ -54,24 +54,19 @@ class Router(Protocol):
         """Per event, the sorted destinations: anchors that it is to reach, and local subscriptions
         that it is delivered to. A subscription that has not settled is not served yet with what may
         have holes; once it was given something of a publisher, it is given all that follows."""
-        ...
 
     def outlives_reset(self, batch: Batch, peer: str) -> Batch:
         """The batch for a neighbour that has forgotten everything: as it is, or flooded if nobody
         will tell the neighbour any more who wanted it."""
-        ...
 
     def known_of(self, life: Life) -> Mapping[str, Known]:
         """The advertisements of a life of a publisher by key, wherever it is attached."""
-        ...
 
     def is_advertised(self, life: Life) -> bool:
         """Whether a life of a publisher has any advertisement."""
-        ...
 
     def sides_of(self, life: Life) -> Iterable[str]:
         """The neighbours that events of a life of a publisher come from."""
-        ...
 
     def subscribe(
         self,
@@ -85,11 +80,9 @@ class Router(Protocol):
         """`partly` is told behind which brokers alone it has not settled, if they cannot be
         reached, as often as that changes. One that is renewed after a broker has lost its memory is
         served at once: neighbours have not forgotten what they send it."""
-        ...
 
     def serve(self, id: str) -> None:
         """A local subscription is served from every side from now on, settled or not."""
-        ...
 
     def unsubscribe(self, id: str) -> None: ...
 
@@ -103,42 +96,32 @@ class Router(Protocol):
         attachment: int = 0,
     ) -> None:
         """`attachment` counts how often the publisher has attached itself to a broker."""
-        ...
 
     def withdraw(self, life: Life, key: str, settled: Answer) -> None: ...
 
     def on_message(self, peer: str, message: RoutingMessage) -> None:
         """A neighbour's message; `PeerError` when it cannot be meant."""
-        ...
 
     def reset(self, peer: str) -> None:
         """The link to `peer` starts anew."""
-        ...
 
     def absent(self, peer: str) -> None:
         """The link to `peer` has been down for a while."""
-        ...
 
     def present(self, peer: str) -> None:
         """The link to `peer` goes on where it was."""
-        ...
 
     def sizes(self) -> Mapping[str, int]:
         """How much it holds; nothing once everybody is gone."""
-        ...
 
     def unsettled(self) -> Mapping[str, int]:
         """How many local subscriptions a neighbour has not settled, by neighbour."""
-        ...
 
     def is_awaited(self, peer: str) -> bool:
         """Whether a neighbour has yet to say what it knows, or to answer a local subscription."""
-        ...
 
     def synchronise(self) -> None:
         """Links that started anew have been given what they had queued."""
-        ...
 
     def forget(self, peer: str) -> None:
         """The neighbour is given up."""
-        ...

@@ -14,7 +14,7 @@ Requests know nothing of what they are about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 Answer = Callable[[], None]
@@ -43,14 +43,14 @@ class Request:
 
     __slots__ = ("askers", "on_settled", "on_side", "open", "outstanding", "settled")
 
-    def __init__(self, on_settled: Answer | None = None) -> None:
+    def __init__(self) -> None:
         self.outstanding: dict[str, set[int]] = _NOTHING
         """Per neighbour, what it has not answered; no neighbour without anything."""
         self.askers: list[Asker] = _NOBODY
         self.settled = False
         self.open: Open | None = None
         """Where it has not settled, as those who asked were told; None: it has nowhere."""
-        self.on_settled = on_settled
+        self.on_settled: Answer | None = None
         """Told when it settles, before those who asked."""
         self.on_side: Callable[[str, Open], None] | None = None
         """Told of every neighbour that has answered all it had to, partly or not: where it is open
@@ -140,7 +140,7 @@ class Settlement:
         """Where a request has not settled on the side of a neighbour, as far as that is known."""
         tokens = request.outstanding.get(peer, ())
         opens = [self._waiting[peer][token].open for token in tokens]
-        return frozenset((peer,)) if None in opens else _union(opens)
+        return frozenset((peer,)) if None in opens else NOWHERE.union(*filter(None, opens))
 
     def answered(self, peer: str, token: int) -> None:
         """The neighbour has settled what `token` stood for; unknown tokens are ignored."""
@@ -261,7 +261,3 @@ def _settle(request: Request) -> None:
     request.open = None
     if request.on_settled is not None:
         request.on_settled()
-
-
-def _union(opens: Iterable[Open | None]) -> Open:
-    return NOWHERE.union(*(open for open in opens if open is not None))

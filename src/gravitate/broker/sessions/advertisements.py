@@ -1,7 +1,7 @@
 """What one publisher advertises: filters by key, and whether something lies within them.
 
 Many publishers advertise a topic or two, some thousands: where there are many they are found by
-what they fix (`routing.candidates`).
+what they fix (`matching.candidates`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gravitate.broker.routing.content.candidates import Candidates
+from gravitate.matching.candidates import Candidates
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 

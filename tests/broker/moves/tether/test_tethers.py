@@ -669,7 +669,7 @@ def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> 
 
 
 def test_a_stranger_that_was_not_expected_is_turned_away(scene: Scene) -> None:
-    scene.wired.brokers["a"].peering.add("d", Role.TETHER, scene.wired.now)
+    scene.wired.brokers["a"].peering.add("d", Role.TETHER)
     scene.settle()
     links: LinkTable = scene.wired.brokers["d"].links
     assert "a" not in links
@@ -677,7 +677,7 @@ def test_a_stranger_that_was_not_expected_is_turned_away(scene: Scene) -> None:
 
 
 def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
-    subscribe = Subscribe("s", parse("x > 0"), "a", ("a",), 1)
+    subscribe = Subscribe("s", parse("x > 0"), 1)
     moved.wired.brokers["a"].links.send("d", subscribe)
     moved.publish()
     assert "s" not in moved.wired.brokers["d"].router.entries()

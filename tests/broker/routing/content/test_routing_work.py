@@ -15,7 +15,7 @@ from gravitate.broker.interface.inputs import (
     ClientSubscribed,
     ClientUnsubscribed,
 )
-from gravitate.broker.routing.content.candidates import Candidates
+from gravitate.matching.candidates import Candidates
 from gravitate.model import covering
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.fixed import Path

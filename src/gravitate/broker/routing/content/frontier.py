@@ -17,7 +17,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gravitate.broker.routing.content.candidates import Candidates
+from gravitate.matching.candidates import Candidates
 from gravitate.model.covering import covers, is_empty
 from gravitate.model.filters import NOTHING, Filter
 
@@ -46,10 +46,6 @@ class Frontier:
         """Of every told filter: the filters left out in its favour."""
         self._told = Candidates()
         """The told filters."""
-
-    def told(self) -> list[str]:
-        """The ids the neighbour is told, sorted."""
-        return sorted(self._ids[f][0] for f in self._children)
 
     def __contains__(self, filter: Filter) -> bool:
         """Whether some member has this filter."""

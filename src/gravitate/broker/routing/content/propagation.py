@@ -29,35 +29,21 @@ _NONE: Final[dict[str, SubscriptionEntry]] = {}
 
 
 class Propagation:
-    def __init__(
-        self,
-        broker_id: str,
-        table: RoutingTable,
-        settlement: Settlement,
-        ports: RouterPorts,
-    ) -> None:
-        self._broker_id = broker_id
+    def __init__(self, table: RoutingTable, settlement: Settlement, ports: RouterPorts) -> None:
         self._moved = ports.moved
         self._table = table
         self._settlement = settlement
         self._send = ports.send
         self._keys = count()
         self._free_keys: list[int] = []
-        self._advertisement_of: dict[tuple[str, int], AdvertisementEntry] = {}
-        """What the unsettled tokens of advertisements stand for."""
 
     # Subscriptions -------------------------------------------------------------------------
 
     def add_subscription(
-        self,
-        id: str,
-        filter: Filter,
-        last_hop: str | None,
-        path: tuple[str, ...],
-        destination: int,
+        self, id: str, filter: Filter, last_hop: str | None, destination: int
     ) -> SubscriptionEntry:
         key = self._free_keys.pop() if self._free_keys else next(self._keys)
-        entry = SubscriptionEntry(id, filter, last_hop, path, key, destination)
+        entry = SubscriptionEntry(id, filter, last_hop, key, destination)
         self._table.add(entry)
         for peer, neighbour in self._table.neighbours.items():
             if peer != last_hop and filter in neighbour.eligible:
@@ -80,8 +66,7 @@ class Propagation:
         """Tell (again) a neighbour of a subscription; the token it will settle."""
         earlier = neighbour.told.get(entry.id, 0)
         token = neighbour.told[entry.id] = self._settlement.token(peer)
-        path = (*entry.path, self._broker_id)
-        self._send(peer, Subscribe(entry.id, entry.filter, self._broker_id, path, token))
+        self._send(peer, Subscribe(entry.id, entry.filter, token))
         if earlier:
             self._settlement.replace(peer, earlier, token)
         elif not entry.request.settled:
@@ -93,21 +78,13 @@ class Propagation:
         self._apply(peer, neighbour, neighbour.frontier.add(entry.id, entry.filter), None)
 
     def _leave(
-        self,
-        peer: str,
-        neighbour: Neighbour,
-        entry: SubscriptionEntry,
-        request: Request | None,
+        self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry, request: Request | None
     ) -> None:
         change = neighbour.frontier.remove(entry.id, entry.filter)
         self._apply(peer, neighbour, change, request)
 
     def _apply(
-        self,
-        peer: str,
-        neighbour: Neighbour,
-        change: Change,
-        request: Request | None,
+        self, peer: str, neighbour: Neighbour, change: Change, request: Request | None
     ) -> None:
         """Replacements first, then what they replace; `request` waits for the latter."""
         for id in change.told:
@@ -152,7 +129,7 @@ class Propagation:
         entry.last_hop, entry.attachment, entry.stale = last_hop, attachment, False
         self._moved(entry.life, former)
         if last_hop is not None and last_hop in entry.unsettled:
-            self.note_settled(entry, last_hop)
+            self._table.note_settled(entry, last_hop)
             entry.crossed.add(last_hop)
         entry.request = Request()
         for peer, token in entry.unsettled.items():
@@ -182,7 +159,7 @@ class Propagation:
     def remove_advertisement(self, entry: AdvertisementEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
         for peer in list(entry.unsettled):
-            self.note_settled(entry, peer)
+            self._table.note_settled(entry, peer)
         self._table.leave(entry)
         request = Request()
         for peer in self._table.neighbours:
@@ -206,34 +183,22 @@ class Propagation:
     def tell_advertisement(self, entry: AdvertisementEntry, peer: str) -> int:
         """Tell (again) a neighbour of an advertisement; the token it will settle."""
         token = self._settlement.token(peer)
-        self._send(
-            peer,
-            Advertise(entry.id, *entry.life, entry.filter, token, entry.attachment),
-        )
+        self._send(peer, Advertise(entry.id, *entry.life, entry.filter, token, entry.attachment))
         earlier = entry.unsettled.get(peer, 0)
         if earlier:
-            del self._advertisement_of[peer, earlier]
             self._settlement.replace(peer, earlier, token)
         else:
             self._settlement.wait(entry.request, peer, token)
-        self._advertisement_of[peer, token] = entry
         self._table.note_unsettled(entry, peer, token)
         return token
 
     def settled(self, peer: str, token: int) -> None:
         """A neighbour has settled what it was told under `token`."""
-        entry = self._advertisement_of.get((peer, token))
+        entry = self._table.told_under.get((peer, token))
         if entry is not None:
-            self.note_settled(entry, peer)
+            self._table.note_settled(entry, peer)
             if peer in entry.trailing:
                 entry.trailing.discard(peer)
                 self._moved(entry.life, peer)
                 self._withdraw_ineligible(peer, entry.filter)
         self._settlement.answered(peer, token)
-
-    def note_settled(self, entry: AdvertisementEntry, peer: str) -> None:
-        """The advertisement no longer needs its events to follow the link to `peer`."""
-        token = entry.unsettled.get(peer)
-        if token is not None:
-            del self._advertisement_of[peer, token]
-            self._table.note_settled(entry, peer)

@@ -50,7 +50,6 @@ class Requests:
         self,
         id: str,
         filter: Filter,
-        path: tuple[str, ...],
         destination: int,
         asker: Asker,
         is_renewed: bool = False,
@@ -64,7 +63,7 @@ class Requests:
             if entry is not None:
                 self._propagation.remove_subscription(entry)
                 self._serving.end(entry)
-            entry = self._propagation.add_subscription(id, filter, last_hop, path, destination)
+            entry = self._propagation.add_subscription(id, filter, last_hop, destination)
             for peer in self._table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(entry.request, peer, self._sync.token(peer))

@@ -21,15 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.frames import (
-    Advertise,
-    RoutingMessage,
-    Settled,
-    Subscribe,
-    SyncEnd,
-    Unadvertise,
-    Unsubscribe,
-)
+from gravitate.broker.messages import frames
 from gravitate.broker.routing.content.propagation import Propagation
 from gravitate.broker.routing.content.requests import Requests, nothing
 from gravitate.broker.routing.content.serving import Serving
@@ -43,8 +35,7 @@ from gravitate.broker.routing.content.table import (
     advertisement_id,
 )
 from gravitate.broker.routing.router import Known, RouterPorts
-from gravitate.broker.routing.settlement import Answer, Asker, Open, Partly, Settlement
-from gravitate.errors import PeerError
+from gravitate.broker.routing.settlement import Answer, Asker, Partly, Settlement
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
@@ -56,13 +47,13 @@ _NOTHING: dict[str, AdvertisementEntry] = {}
 class ContentRouter:
     """Destinations are numbers that the broker hands out."""
 
-    def __init__(self, broker_id: str, neighbours: Collection[str], ports: RouterPorts) -> None:
+    def __init__(self, neighbours: Collection[str], ports: RouterPorts) -> None:
         peers = sorted(neighbours)
         self._ports = ports
         self._settlement = Settlement()
         self._serving = Serving()
         self.table = RoutingTable(ports.ended)
-        self._propagation = Propagation(broker_id, self.table, self._settlement, ports)
+        self._propagation = Propagation(self.table, self._settlement, ports)
         self._sync = Synchronisation(peers, self._settlement, ports.send)
         for peer in peers:
             self.table.neighbours[peer] = Neighbour()
@@ -154,10 +145,9 @@ class ContentRouter:
         is_renewed: bool = False,
     ) -> None:
         asker = Asker(LOCAL, settled, partly)
-        self._requests.subscribe(id, filter, (), destination, asker, is_renewed)
+        self._requests.subscribe(id, filter, destination, asker, is_renewed)
 
     def serve(self, id: str) -> None:
-        """A local subscription is served from every side from now on, settled or not."""
         self._serving.end(self.table.subscriptions[id])
 
     def unsubscribe(self, id: str) -> None:
@@ -180,23 +170,44 @@ class ContentRouter:
 
     # What neighbours say -------------------------------------------------------------------
 
-    def on_message(self, peer: str, message: RoutingMessage) -> None:
+    def on_message(self, peer: str, message: frames.RoutingMessage) -> None:
         match message:
-            case Settled():
+            case frames.Settled():
                 self._on_settled(peer, message)
-            case SyncEnd():
+            case frames.SyncEnd():
                 self._on_sync_end(peer, message)
-            case _:
-                self._on_request(peer, message)
+            case frames.Subscribe(subscription, filter):
+                destination = self._ports.destination_of(peer)
+                asker = self._asker(peer, message.token)
+                self._requests.subscribe(subscription, filter, destination, asker)
+            case frames.Unsubscribe(subscription, token):
+                self._requests.unsubscribe(subscription, self._asker(peer, token))
+            case frames.Advertise(id, publisher, incarnation, filter):
+                life = publisher, incarnation
+                entry = AdvertisementEntry(id, life, filter, peer, message.attachment)
+                self._requests.advertise(entry, self._asker(peer, message.token))
+                self._ports.advertised(life, entry.key)
+            case frames.Unadvertise(id, token):
+                self._requests.unadvertise(id, self._asker(peer, token))
+                self._ports.withdrawn()
 
-    def _on_settled(self, peer: str, message: Settled) -> None:
+    def _asker(self, peer: str, token: int) -> Asker:
+        """A neighbour, that wants an answer under a token."""
+        send = self._ports.send
+        return Asker(
+            peer,
+            lambda: send(peer, frames.Settled(token)),
+            lambda open: send(peer, frames.Settled(token, tuple(sorted(open)))),
+        )
+
+    def _on_settled(self, peer: str, message: frames.Settled) -> None:
         if message.open:
             self._settlement.answered_partly(peer, message.token, frozenset(message.open))
         else:
             self._propagation.settled(peer, message.token)
             self._requests.end_advertisements()
 
-    def _on_sync_end(self, peer: str, message: SyncEnd) -> None:
+    def _on_sync_end(self, peer: str, message: frames.SyncEnd) -> None:
         if message.open:
             self._sync.ended_partly(peer, frozenset(message.open))
         else:
@@ -208,45 +219,10 @@ class ContentRouter:
         self._ports.withdrawn()
         self._ports.synchronised(peer)
 
-    def _on_request(
-        self, peer: str, message: Subscribe | Unsubscribe | Advertise | Unadvertise
-    ) -> None:
-        token = message.token
-
-        def settled() -> None:
-            self._ports.send(peer, Settled(token))
-
-        def partly(open: Open) -> None:
-            self._ports.send(peer, Settled(token, tuple(sorted(open))))
-
-        asker = Asker(peer, settled, partly)
-        match message:
-            case Subscribe():
-                if message.anchor not in self.table.neighbours:
-                    reason = f"subscription anchored at {message.anchor!r}"
-                    raise PeerError("unknown-anchor", reason)
-                destination = self._ports.destination_of(message.anchor)
-                self._requests.subscribe(
-                    message.subscription, message.filter, message.path, destination, asker
-                )
-            case Unsubscribe():
-                self._requests.unsubscribe(message.subscription, asker)
-            case Advertise():
-                life = message.publisher, message.incarnation
-                entry = AdvertisementEntry(
-                    message.advertisement, life, message.filter, peer, message.attachment
-                )
-                self._requests.advertise(entry, asker)
-                self._ports.advertised(life, entry.key)
-            case Unadvertise():
-                self._requests.unadvertise(message.advertisement, asker)
-                self._ports.withdrawn()
-
     def reset(self, peer: str) -> None:
-        """The link to `peer` starts anew: say everything, doubt everything heard from it.
-
-        That it was everything is said by `synchronise`, behind what the link had queued: who is
-        told so then takes what comes for complete."""
+        """Say everything, doubt everything heard from it. That it was everything is said by
+        `synchronise`, behind what the link had queued: who is told so then takes what comes for
+        complete."""
         self._settlement.drop_answers(peer)
         self._settlement.present(peer)
         current = {self._sync.reset(peer)}
@@ -265,25 +241,21 @@ class ContentRouter:
         self._settlement.renew(peer, current)
 
     def absent(self, peer: str) -> None:
-        """The link to `peer` has been down for a while: who is there does not wait for it."""
         self._settlement.absent(peer)
         self._sync.absent(peer)
 
     def present(self, peer: str) -> None:
-        """The link to `peer` goes on where it was."""
         self._settlement.present(peer)
         self._sync.present(peer)
 
     def synchronise(self) -> None:
-        """Tell the neighbours that have been told everything so."""
         self._sync.advance()
 
     def forget(self, peer: str) -> None:
-        """The neighbour is given up: all that came from it goes, nothing is expected of it."""
         self._sync.forget(peer)
         if self.table.neighbours.pop(peer, None) is not None:
             for entry in self.table.advertisements.values():
-                self._propagation.note_settled(entry, peer)
+                self.table.note_settled(entry, peer)
                 entry.trailing.discard(peer)
             self._requests.remove_from(peer, self.table.advertisements.values())
             self._requests.remove_from(peer, self.table.subscriptions.values())

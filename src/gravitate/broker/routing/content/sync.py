@@ -13,30 +13,28 @@ but what is behind them. Whatever else it had from there before stays as it is u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from gravitate.broker.messages.frames import Control, SyncEnd
 from gravitate.broker.routing.settlement import NOWHERE, Open, Settlement
 
 
+@dataclass(slots=True)
 class _Progress:
     """How far a neighbour and this broker have told each other everything since a reset."""
 
-    __slots__ = (
-        "advertisements_in", "advertisements_out", "greeted", "is_absent", "open", "said_open",
-        "subscriptions_in", "subscriptions_out", "token",
-    )  # fmt: skip
-
-    def __init__(self, token: int, greeted: bool) -> None:
-        self.token = token
-        """Answered when the neighbour has said all its advertisements."""
-        self.greeted = greeted
-        self.is_absent = False
-        self.open: Open | None = None
-        """It has said all of them but what is behind these; None: it has not."""
-        self.said_open: Open | None = None
-        """The same of what it was told."""
-        self.advertisements_in = self.subscriptions_in = False
-        self.advertisements_out = self.subscriptions_out = False
+    token: int
+    """Answered when the neighbour has said all its advertisements."""
+    greeted: bool
+    is_absent: bool = False
+    open: Open | None = None
+    """It has said all of them but what is behind these; None: it has not."""
+    said_open: Open | None = None
+    """The same of what it was told."""
+    advertisements_in: bool = False
+    advertisements_out: bool = False
+    subscriptions_in: bool = False
+    subscriptions_out: bool = False
 
     def missing(self, peer: str) -> Open | None:
         """Where advertisements have not been said that are to come from here; None: that is not

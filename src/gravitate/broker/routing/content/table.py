@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from gravitate.broker.lives import Life
-from gravitate.broker.routing.content.candidates import Candidates
 from gravitate.broker.routing.content.frontier import Frontier
 from gravitate.broker.routing.settlement import Request
+from gravitate.matching.candidates import Candidates
 from gravitate.matching.matcher import Matcher
 from gravitate.model.covering import intersects
 from gravitate.model.events import TOPIC, Batch
@@ -42,39 +43,27 @@ def advertisement_id(life: Life, key: str) -> str:
     return f"{life[0]}#{life[1]}/{key}"
 
 
+@dataclass(slots=True, eq=False)
 class AdvertisementEntry:
     """An advertisement and the way back to its publisher."""
 
-    __slots__ = (
-        "attachment", "crossed", "filter", "id", "last_hop", "life", "request", "stale", "trailing",
-        "unsettled",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        id: str,
-        life: Life,
-        filter: Filter,
-        last_hop: str | None,
-        attachment: int = 0,
-    ) -> None:
-        self.id = id
-        self.life = life
-        """Whose it is."""
-        self.filter = filter
-        self.last_hop = last_hop
-        self.attachment = attachment
-        """How often the publisher has attached itself to a broker, as far as is known here."""
-        self.request = Request()
-        self.crossed: set[str] = set()
-        """Neighbours that said it newer than they had been told it, before they can have heard: one
-        that had ended it by then takes what it hears for news."""
-        self.trailing: set[str] = set()
-        """Neighbours behind which the publisher was: events from there may still be under way."""
-        self.unsettled: dict[str, int] = {}
-        """Neighbours that have not settled it yet, with the token they were sent."""
-        self.stale = False
-        """Not said again yet by a neighbour that was reset."""
+    id: str
+    life: Life
+    """Whose it is."""
+    filter: Filter
+    last_hop: str | None
+    attachment: int = 0
+    """How often the publisher has attached itself to a broker, as far as is known here."""
+    request: Request = field(default_factory=Request)
+    crossed: set[str] = field(default_factory=set)
+    """Neighbours that said it newer than they had been told it, before they can have heard: one
+    that had ended it by then takes what it hears for news."""
+    trailing: set[str] = field(default_factory=set)
+    """Neighbours behind which the publisher was: events from there may still be under way."""
+    unsettled: dict[str, int] = field(default_factory=dict)
+    """Neighbours that have not settled it yet, with the token they were sent."""
+    stale: bool = False
+    """Not said again yet by a neighbour that was reset."""
 
     @property
     def key(self) -> str:
@@ -82,38 +71,23 @@ class AdvertisementEntry:
         return self.id.removeprefix(advertisement_id(self.life, ""))
 
 
+@dataclass(slots=True, eq=False)
 class SubscriptionEntry:
     """A routing entry: events that match go to the destination (an anchor or a local session)."""
 
-    __slots__ = (
-        "destination", "filter", "id", "key", "last_hop", "path", "request", "stale",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        id: str,
-        filter: Filter,
-        last_hop: str | None,
-        path: tuple[str, ...],
-        key: int,
-        destination: int,
-    ) -> None:
-        self.id = id
-        self.filter = filter
-        self.last_hop = last_hop
-        self.path = path
-        self.key = key
-        self.destination = destination
-        self.request = Request()
-        self.stale = False
+    id: str
+    filter: Filter
+    last_hop: str | None
+    key: int
+    destination: int
+    request: Request = field(default_factory=Request)
+    stale: bool = False
 
 
 class Neighbour:
     """What one neighbour has said and has been told."""
 
-    __slots__ = (
-        "_candidates", "_witnesses", "advertised", "eligible", "frontier", "told",
-    )  # fmt: skip
+    __slots__ = ("_candidates", "_witnesses", "advertised", "eligible", "frontier", "told")
 
     def __init__(self) -> None:
         self.advertised: dict[Filter, int] = {}
@@ -144,11 +118,16 @@ class Neighbour:
             return []
         del self.advertised[filter]
         self._candidates.discard(filter)
-        return [one for one in self._witnesses.pop(filter, ()) if not self._find_witness(one)]
+        return [one for one in self._witnesses.pop(filter, ()) if not self.admit(one)]
 
-    def admit(self, filter: Filter) -> None:
-        """A filter is subscribed to; it is eligible if it intersects what is advertised."""
-        self._find_witness(filter)
+    def admit(self, filter: Filter) -> bool:
+        """A filter is subscribed to; whether it is eligible: intersects what is advertised."""
+        witness = self._candidates.first_that(filter, lambda one: intersects(one, filter))
+        if witness is None:
+            self.eligible.pop(filter, None)
+        else:
+            self.admit_for(filter, witness)
+        return witness is not None
 
     def admit_for(self, filter: Filter, witness: Filter) -> None:
         """A subscribed filter intersects something that is advertised now."""
@@ -163,14 +142,6 @@ class Neighbour:
             del witnessed[filter]
             if not witnessed:
                 del self._witnesses[witness]
-
-    def _find_witness(self, filter: Filter) -> bool:
-        witness = self._candidates.first_that(filter, lambda one: intersects(one, filter))
-        if witness is None:
-            self.eligible.pop(filter, None)
-        else:
-            self.admit_for(filter, witness)
-        return witness is not None
 
 
 class RoutingTable:
@@ -193,7 +164,11 @@ class RoutingTable:
         """Those of them that have not settled."""
         self.neighbours: dict[str, Neighbour] = {}
         self.unsettled: dict[Life, Counter[str]] = {}
-        """Per publisher: neighbours on which an advertisement of its has not settled."""
+        """Per publisher: neighbours on which an advertisement of its has not settled; its events
+        follow the links there whatever else is known. Changed by `note_unsettled` and
+        `note_settled` alone."""
+        self.told_under: dict[tuple[str, int], AdvertisementEntry] = {}
+        """The same by neighbour and token."""
         self.matcher = Matcher()
         self._by_topic: dict[str | bytes, tuple[int, ...]] | None = None
         """Answers by topic; None while a filter asks for more than the topic. Invalidated by: any
@@ -284,26 +259,27 @@ class RoutingTable:
     def leave(self, entry: AdvertisementEntry) -> None:
         """An advertisement has ended."""
         del self.advertisements[entry.id]
-        publisher = entry.life
-        del self.by_publisher[publisher][entry.id]
-        if not self.by_publisher[publisher]:
-            del self.by_publisher[publisher]
-            self._ended(publisher)
+        of_life = self.by_publisher[entry.life]
+        del of_life[entry.id]
+        if not of_life:
+            del self.by_publisher[entry.life]
+            self._ended(entry.life)
 
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
         """`peer` was sent the advertisement under `token` (again)."""
-        if peer not in entry.unsettled:
-            publisher = entry.life
-            self.unsettled.setdefault(publisher, Counter())[peer] += 1
+        self.note_settled(entry, peer)
+        self.unsettled.setdefault(entry.life, Counter())[peer] += 1
         entry.unsettled[peer] = token
+        self.told_under[peer, token] = entry
 
     def note_settled(self, entry: AdvertisementEntry, peer: str) -> None:
-        if entry.unsettled.pop(peer, None) is None:
+        token = entry.unsettled.pop(peer, None)
+        if token is None:
             return
-        publisher = entry.life
-        counts = self.unsettled[publisher]
+        del self.told_under[peer, token]
+        counts = self.unsettled[entry.life]
         counts[peer] -= 1
         if not counts[peer]:
             del counts[peer]
             if not counts:
-                del self.unsettled[publisher]
+                del self.unsettled[entry.life]

@@ -7,13 +7,13 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.strategies import filters
 
-from gravitate.broker.routing.content.candidates import Candidates
+from gravitate.matching.candidates import Candidates
 from gravitate.model.covering import covers, intersects, is_empty
 from gravitate.model.filters import EVERYTHING, Filter
 from gravitate.model.language import parse, wanted_filter
 from gravitate.model.topics import topic_filter
-from tests.support.strategies import filters
 
 
 def filled(members: list[Filter]) -> Candidates:

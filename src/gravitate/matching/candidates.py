@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gravitate.matching.topic_index import Level
 from gravitate.model.filters import Filter
 from gravitate.model.fixed import Fixed, FixedValue, Path, fixed
 
@@ -35,37 +36,24 @@ class Candidates:
     __slots__ = ("_root",)
 
     def __init__(self) -> None:
-        self._root = _Level()
+        self._root: Level[_Place | Filter] = Level()
 
     def __bool__(self) -> bool:
         """Whether any can be found."""
-        return not self._root.is_empty()
+        return self._root.place is not None or bool(self._root.below)
 
     def add(self, filter: Filter) -> None:
         what = fixed(filter)
         for path in what.paths:
-            level = self._root
-            for name in path:
-                level = level.entered(name)
+            level = self._root.entered(path)
             level.place = _with(level.place, filter, what, ())
 
     def discard(self, filter: Filter) -> None:
         what = fixed(filter)
         for path in what.paths:
-            self._discard_along(path, filter, what)
-
-    def _discard_along(self, path: Path, filter: Filter, what: Fixed) -> None:
-        way = [self._root]
-        for name in path:
-            following = way[-1].below.get(name)
-            if following is None:
-                return
-            way.append(following)
-        way[-1].place = _without(way[-1].place, filter, what)
-        for name in reversed(path):
-            if not way.pop().is_empty():
-                return
-            del way[-1].below[name]
+            level = self._root.entered(path)
+            level.place = _without(level.place, filter, what)
+            self._root.prune(path)
 
     def may_intersect(self, filter: Filter) -> Found:
         """Every filter of the set that may intersect this one."""
@@ -88,7 +76,7 @@ class Candidates:
                         return one
         return None
 
-    def _levels(self, path: Path) -> Iterator[_Level]:
+    def _levels(self, path: Path) -> Iterator[Level[_Place | Filter]]:
         """The levels whose filters have a topic on the path."""
         levels = [self._root]
         for name in path:
@@ -96,7 +84,7 @@ class Candidates:
                 for level in levels:
                     yield from level.all_below()
                 return
-            following: list[_Level] = []
+            following: list[Level[_Place | Filter]] = []
             for level in levels:
                 below = level.below
                 if not below:
@@ -117,44 +105,6 @@ class Candidates:
             yield level
             if (rest := level.below.get("#")) is not None:
                 yield rest
-
-
-class _Level:
-    """What lies under the same topic levels."""
-
-    __slots__ = ("below", "place")
-
-    def __init__(self) -> None:
-        self.below = _NOTHING_BELOW
-        self.place: _Place | Filter | None = None
-        """The filters whose path ends here."""
-
-    def is_empty(self) -> bool:
-        return self.place is None and not self.below
-
-    def entered(self, name: str) -> _Level:
-        level = self.below.get(name)
-        if level is None:
-            if self.below is _NOTHING_BELOW:
-                self.below = {}
-            level = self.below[name] = _Level()
-        return level
-
-    def all_below(self) -> Iterator[_Level]:
-        """This one and every level below it, the latest first."""
-        waiting = [reversed((self,))]
-        while waiting:
-            level = next(waiting[-1], None)
-            if level is None:
-                waiting.pop()
-                continue
-            yield level
-            if level.below:
-                waiting.append(reversed(level.below.values()))
-
-
-_NOTHING_BELOW: Final[dict[str, _Level]] = {}
-"""Of every level that is a last one; there are many, and it never changes."""
 
 
 class _Place:
