@@ -171,9 +171,9 @@ def test_who_retains_what_was_never_sent_is_refused(frame: m.Acknowledge) -> Non
     "message",
     [
         g.GuestAnswer("m", ("a", "x"), g.GuestStep.READY, "", "h", 1, "c", (), -1, 5),
-        g.Reminder(1, 1, "h", "c", 1, (), -1),
+        g.Reminder(g.Entrusted(1, 1, "h", "c", 1, (), -1)),
         t.TetherWants(-1, 1, ()),
-        t.HandedOver(1, 1, -1, ()),
+        t.HandedOver(1, -1, 0, ()),
     ],
 )
 def test_numbers_that_count_something_are_not_negative_on_the_wire(message: m.Message) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.serve.mqtt.talk import on_loop, recording, serving
 
+from gravitate.broker.interface.effects import AdvertisementSettled
 from gravitate.broker.interface.inputs import ClientAdvertised, ClientConnected, ClientPublished
 from gravitate.client import Client, Message, Subscription
 from gravitate.errors import FilterError, LocalProtocolError, MqttError, RemoteProtocolError
@@ -145,7 +146,7 @@ def test_an_advertisement_is_made_and_made_again_after_a_cut() -> None:
             cut(door)
             again = await recorder.get(ClientAdvertised)
             assert (again.name, again.filter) == (first.name, first.filter)
-            recorder.attached["p"].advertisement_settled(first.name)
+            recorder.attached["p"].tell(AdvertisementSettled(first.name))
             recorder.attached["p"].flush()
             assert (await waiting).topic_filter == "stocks/#"
             await publisher.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import uvloop
 
+from gravitate.broker.interface import effects as e
 from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
@@ -21,7 +22,7 @@ from gravitate.broker.interface.inputs import (
 from gravitate.broker.messages.frames import Frame, Hello
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import BrokerSpec, LinkSpec, Network
-from gravitate.model.events import Batch, Event
+from gravitate.model.events import Event
 from gravitate.model.filters import EVERYTHING, Filter
 from gravitate.serve.control.network import on_free_ports, start_node
 from gravitate.serve.node.node import Node
@@ -68,41 +69,27 @@ class Client:
         bodies = FrameBodies.from_events(events, qos=qos)
         self.node.submit(ClientPublished(self.number, bodies, qos))
 
-    def deliver(self, batch: Batch, qos: int, sequence: int) -> None:
+    def deliver(self, effect: e.Deliver) -> None:
+        batch = effect.batch
         assert isinstance(batch.bodies, FrameBodies)
         self.received += [(batch.publisher, counter) for counter in batch.counters]
         self.payloads += [bytes(payload) for payload in batch.bodies.payloads()]
         self.covered.append(batch.covered)
-        if qos and self.acknowledges:
-            self.node.submit(ClientAcknowledged(self.number, sequence + len(batch) - 1))
+        if effect.qos and self.acknowledges:
+            self.node.submit(ClientAcknowledged(self.number, effect.sequence + len(batch) - 1))
 
     def accept(self, count: int) -> None:
         self.accepted += count
 
-    def subscription_settled(self, name: str) -> None:
-        self.settled.append(name)
-
-    def advertisement_settled(self, name: str) -> None:
-        self.settled.append(name)
-
-    def hold_reading(self, hold: bool) -> None:
-        self.held = hold
-
-    def redirect(self, target: str, host: str, port: int) -> None:
-        """It does not follow."""
-
-    def stay(self) -> None: ...
-
-    def ping(self, brokers: Mapping[str, tuple[str, int]], token: int) -> None:
-        """It does not measure."""
-
-    def attached(self) -> None: ...
-
-    def moved(self, target: str, host: str, port: int) -> None:
-        self.closed = f"moved to {target}"
-
-    def close(self, reason: str) -> None:
-        self.closed = reason
+    def tell(self, word: e.Word) -> None:
+        """It neither follows nor measures."""
+        match word:
+            case e.SubscriptionSettled(name) | e.AdvertisementSettled(name):
+                self.settled.append(name)
+            case e.HoldReading(hold):
+                self.held = hold
+            case e.CloseSession(reason):
+                self.closed = reason
 
     def fail(self) -> None:
         self.abort()

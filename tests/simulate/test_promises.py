@@ -111,14 +111,14 @@ def test_a_publisher_that_left_while_the_next_broker_was_down_is_still_heard(
     line = Line("abcd", service)
     subscriber = line.subscriber("s", "d")
     line.rest()
-    line.world.stop_broker("b")
+    line.world.hosts["b"].stop()
     line.run_for(0.5)
     publisher = line.client("p", "a")
     publisher.publish([event()], qos=1)
     line.run_for(0.5)
     publisher.disconnect()
     line.run_for(0.1)
-    line.world.start_broker("b")
+    line.world.hosts["b"].start()
     line.rest()
     assert subscriber.received == 1
 
@@ -163,9 +163,9 @@ def test_a_covered_subscription_settles_no_sooner_than_what_covers_it() -> None:
     publisher = line.client("p", "a")
     publisher.advertise("t", ALL)
     line.rest()
-    line.world.stop_broker("d")
+    line.world.hosts["d"].stop()
     line.run_for(0.5)
-    line.world.start_broker("d")
+    line.world.hosts["d"].start()
     subscriber = line.subscriber("s", "d", parse("x > 0"))
     subscriber.subscribe("narrow", parse("x > 5"), qos=1)
     while subscriber.connection is None or "narrow" not in subscriber.connection.settled:
@@ -198,9 +198,9 @@ def test_a_client_that_counts_is_not_heard_twice_when_its_broker_restarts() -> N
         if number in (10, 20):
             publisher.connect()
         if number == 15:
-            line.world.stop_broker("a")
+            line.world.hosts["a"].stop()
         line.run_for(0.01)
-        line.world.start_broker("a")
+        line.world.hosts["a"].start()
     line.rest()
     assert subscriber.received == 29
     assert not publisher.unfinished()

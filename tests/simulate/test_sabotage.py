@@ -113,7 +113,7 @@ def test_a_place_that_is_not_reminded_is_found(monkeypatch: pytest.MonkeyPatch) 
     reset = Deposits.reset
 
     def forgetful(self: Deposits, peer: str) -> None:
-        self._links[peer].has_forgotten = False
+        self._remote.links[peer].has_forgotten = False
         reset(self, peer)
 
     monkeypatch.setattr(Deposits, "reset", forgetful)

@@ -52,7 +52,7 @@ def say(world: World, *numbers: float) -> None:
         if isinstance(item, i.TimerFired)
         else []
     )
-    world._input(world.hosts["a"], GO)
+    world.hosts["a"].take(GO)
 
 
 def test_both_sides_learn_of_a_connection_after_the_latency_under_one_number() -> None:
@@ -104,12 +104,12 @@ def test_dialling_a_cut_line_or_a_broker_that_is_down_fails() -> None:
     a, _ = toys(world)
     world.cut("a", "b")
     a.reply = lambda item: [e.OpenLink("b")] if isinstance(item, i.TimerFired) else []
-    world._input(world.hosts["a"], GO)
+    world.hosts["a"].take(GO)
     world.run(2.0)
     assert a.log[-1][1] == [i.DialFailed("b")]
     world.heal("a", "b")
-    world.stop_broker("b")
-    world._input(world.hosts["a"], GO)
+    world.hosts["b"].stop()
+    world.hosts["a"].take(GO)
     world.run(3.0)
     assert a.log[-1][1] == [i.DialFailed("b")]
 
@@ -117,7 +117,7 @@ def test_dialling_a_cut_line_or_a_broker_that_is_down_fails() -> None:
 def test_a_broker_that_stops_has_its_last_frames_arrive_before_the_end_is_read() -> None:
     world = started()
     say(world, 1.0)
-    world.stop_broker("a")
+    world.hosts["a"].stop()
     b = world.hosts["b"].broker
     world.run(2.0)
     assert isinstance(b, ToyBroker)
@@ -131,9 +131,9 @@ def test_a_broker_that_stops_has_its_last_frames_arrive_before_the_end_is_read()
 def test_a_broker_that_starts_again_is_new_and_has_a_higher_incarnation() -> None:
     world = started()
     before, _ = toys(world)
-    world.stop_broker("a")
+    world.hosts["a"].stop()
     world.run(2.0)
-    world.start_broker("a")
+    world.hosts["a"].start()
     after, b = toys(world)
     world.run(3.0)
     assert after is not before
@@ -147,7 +147,7 @@ def test_a_timer_set_again_under_its_key_is_replaced() -> None:
     a.reply = lambda item: (
         [e.SetTimer(TICK, 1.5), e.SetTimer(TICK, 1.8), e.SetTimer(TOCK, 1.6)] if item == GO else []
     )
-    world._input(world.hosts["a"], GO)
+    world.hosts["a"].take(GO)
     world.run(3.0)
     assert a.log[1:] == [
         (1.0, [GO]),
@@ -162,7 +162,7 @@ def test_a_busy_broker_takes_what_came_meanwhile_as_one_batch() -> None:
     host = world.hosts["a"]
     steps = len(a.log)
     for number in range(3):
-        world.scheduler.at(1.0 + number * 0.01, lambda _: world._input(host, GO), None)
+        world.scheduler.at(1.0 + number * 0.01, lambda _: host.take(GO), None)
     world.run(3.0)
     assert [len(inputs) for _, inputs in a.log[steps:]] == [1, 2]
     assert [now for now, _ in a.log[steps:]] == [pytest.approx(1.1), pytest.approx(1.2)]
@@ -174,22 +174,19 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[object] = []
 
-    def on_delivered(self, effect: e.Deliver) -> None:
+    def deliver(self, effect: e.Deliver) -> None:
         self.heard.append(effect)
 
-    def on_accepted(self, count: int) -> None:
+    def accept(self, count: int) -> None:
         self.heard.append(count)
 
-    def on_settled(self, name: str) -> None:
-        self.heard.append(name)
-
-    def on_closed(self, reason: str) -> None:
-        self.heard.append(reason)
+    def tell(self, word: e.Word) -> None:
+        self.heard.append(word.reason if isinstance(word, e.CloseSession) else word)
 
 
 def test_a_session_at_a_broker_that_is_down_is_refused() -> None:
     world = started()
-    world.stop_broker("b")
+    world.hosts["b"].stop()
     ear = Ear()
     world.attach(ear, i.ClientConnected(at("c"), "c", 1), "b", 0.02)
     world.run(2.0)
@@ -221,11 +218,11 @@ def test_what_a_held_client_sends_waits_until_it_is_read_again() -> None:
     a.reply = lambda item: (
         [e.Tell(at("c"), e.HoldReading(item == GO))] if isinstance(item, i.TimerFired) else []
     )
-    world._input(world.hosts["a"], GO)
-    world.submit(attachment, "a", i.ClientAcknowledged(at("c"), 1))
+    world.hosts["a"].take(GO)
+    attachment.submit(i.ClientAcknowledged(at("c"), 1))
     world.run(1.5)
     assert a.times(i.ClientAcknowledged) == []
-    world._input(world.hosts["a"], i.TimerFired(TICK, 0.0))
+    world.hosts["a"].take(i.TimerFired(TICK, 0.0))
     world.run(2.0)
     assert a.times(i.ClientAcknowledged) == [1.5]
 
@@ -235,9 +232,9 @@ def test_what_a_client_sent_before_its_session_ended_under_it_is_lost() -> None:
     ear = Ear()
     attachment = world.attach(ear, i.ClientConnected(at("c"), "c", 1), "a", 0.0)
     world.run(1.1)
-    world.stop_broker("a")
-    world.start_broker("a")
-    world.submit(attachment, "a", i.ClientAcknowledged(at("c"), 1))
+    world.hosts["a"].stop()
+    world.hosts["a"].start()
+    attachment.submit(i.ClientAcknowledged(at("c"), 1))
     world.run(2.0)
     assert ear.heard == [e.STOPPING]
     assert toys(world)[0].times(i.ClientAcknowledged) == []
@@ -251,7 +248,7 @@ def asks(world: World, *brokers: str) -> list[tuple[float, dict[str, float]]]:
     b.reply = lambda item: (
         [e.Tell(connection, e.PingBrokers(brokers, 1))] if isinstance(item, i.TimerFired) else []
     )
-    world._input(world.hosts["b"], GO)
+    world.hosts["b"].take(GO)
     world.run(world.now + 3.0)
     return [
         (now, item.round_trips_s)
@@ -285,7 +282,7 @@ def test_a_broker_that_is_down_does_not_answer_it() -> None:
     client = Client(world, "c", "b")
     client.connect()
     world.run(2.0)
-    world.stop_broker("a")
+    world.hosts["a"].stop()
     world.run(2.5)
     assert asks(world, "a", "b") == [(2.5, {"b": 0.0})]
 
@@ -297,7 +294,7 @@ def test_one_that_has_left_or_paused_meanwhile_does_not_answer(leaves: bool) -> 
     client.connect()
     world.run(2.0)
     assert client.connection is not None
-    client.connection.on_attached(None)
-    pauses = partial(client.connection.on_redirected, "a")
+    client.connection.tell(e.Attached())
+    pauses = partial(client.connection.tell, e.Redirect("a"))
     world.scheduler.after(0.01, lambda _: client.disconnect() if leaves else pauses(), None)
     assert asks(world, "a", "b") == []

@@ -91,8 +91,8 @@ def _open(draw: random.Random, brokers: Sequence[str]) -> tuple[str, ...]:
 
 def _deposit(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     about = (_number(draw), _number(draw), draw.choice(brokers), draw.choice(CLIENTS), 1)
-    kind = draw.choice((g.Entrusted, g.Reminder))
-    return kind(*about, _wanted(draw), _number(draw))
+    entrusted = g.Entrusted(*about, _wanted(draw), _number(draw))
+    return draw.choice((entrusted, g.Reminder(entrusted)))
 
 
 def _mechanism(draw: random.Random, brokers: Sequence[str]) -> m.Message:
@@ -138,7 +138,7 @@ def _move(draw: random.Random, brokers: Sequence[str]) -> m.Message:
 def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     number = draw.choice((0, 1, 2, 3))
     attachment = draw.choice((0, 1, 2, 3, 1 << 20, (1 << 20) + 1))
-    about, counted = (number, attachment), (number, attachment, _number(draw))
+    about = (number, attachment)
     key = draw.choice(("topic:t", "client:n"))
     match draw.randrange(12):
         case 0:
@@ -146,13 +146,13 @@ def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
                 *about, draw.choice(CLIENTS), draw.randint(1, 2), _role(draw, brokers, key)
             )
         case 1:
-            return t.TetherAdvertise(*counted, key, draw.choice(FILTERS))
+            return t.TetherAdvertise(*about, draw.randint(0, 9), key, draw.choice(FILTERS))
         case 2:
-            return t.TetherWithdraw(*counted, key)
+            return t.TetherAdvertise(*about, draw.randint(0, 9), key, None)
         case 3:
             return t.TetherPaused(*about)
         case 4:
-            return t.TetherDetach(*counted)
+            return t.TetherDetach(*about)
         case 5:
             return t.TetherAttached(*about)
         case 6:
@@ -162,7 +162,7 @@ def _tether(draw: random.Random, brokers: Sequence[str]) -> m.Message:
         case 8:
             return t.TetherRedirect(*about, draw.choice(brokers))
         case 9:
-            return t.TetherStay(*about)
+            return t.TetherRedirect(*about, None)
         case 10:
             return t.TetherWants(*about, _wanted(draw), _number(draw))
     reason = draw.choice(
@@ -194,10 +194,10 @@ def _carrying(draw: random.Random, brokers: Sequence[str]) -> m.Message:
     if draw.random() < 0.6:
         return m.Publications(batches)
     attachment = draw.choice((0, 1, 2, 3, 1 << 20, (1 << 20) + 1))
-    about = (draw.randrange(4), attachment, _number(draw))
+    about = (draw.randrange(4), attachment)
     if draw.random() < 0.5:
-        return t.HandedOver(*about, tuple(batches))
-    return t.Deliveries(*about, draw.randint(0, 1), tuple(batches))
+        return t.HandedOver(*about, draw.randint(0, 9), tuple(batches))
+    return t.Deliveries(*about, draw.randint(0, 9), draw.randint(0, 1), tuple(batches))
 
 
 def _batch(draw: random.Random, brokers: Sequence[str]) -> Batch:

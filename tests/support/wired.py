@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import TypeVar
 
 from gravitate.broker.core import Broker
-from gravitate.broker.interface.effects import (
-    Accept,
-    CloseLink,
-    Deliver,
-    Effect,
-    OpenLink,
-    Send,
-    SetTimer,
-    Stopped,
-    Tell,
-)
-from gravitate.broker.interface.inputs import (
-    ClientConnected,
-    ClientDisconnected,
-    ClientPublished,
-    ClientSubscribed,
-    DialFailed,
-    FrameReceived,
-    Input,
-    LinkClosed,
-    LinkOpened,
-    TimerFired,
-)
+from gravitate.broker.interface import inputs as i
+from gravitate.broker.interface.effects import Accept, Deliver, Effect, Tell, Warn
+from gravitate.broker.interface.interpreter import ClientEnd, Interpreter, Surroundings
 from gravitate.broker.interface.timers import Timer
 from gravitate.broker.mechanisms.mechanism import Mechanism
+from gravitate.broker.messages.frames import Frame
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Event, PlainBodies
 from gravitate.model.language import parse
@@ -77,7 +58,7 @@ class Wired:
         self.brokers: dict[str, Broker] = {}
         self.effects: dict[str, list[Effect]] = {}
         self.timers: dict[tuple[str, Timer], float] = {}
-        self.queue: deque[tuple[str, Input]] = deque()
+        self.queue: deque[tuple[str, i.Input]] = deque()
         self.cut: set[frozenset[str]] = set()
         self.connections: dict[frozenset[str], int] = {}
         self.connects = 0
@@ -108,12 +89,20 @@ class Wired:
         self.effects[name] = []
         self._carry_out(name, broker.start(self.now))
 
-    def tell(self, name: str, *inputs: Input) -> list[Effect]:
+    def tell(self, name: str, *inputs: i.Input) -> list[Effect]:
         """Hand inputs to a broker at once, then run until nothing is under way."""
-        effects = self.brokers[name].handle(inputs, self.now)
-        self._carry_out(name, effects)
+        effects = self.handle(name, *inputs)
         self.run()
         return effects
+
+    def handle(self, name: str, *inputs: i.Input) -> list[Effect]:
+        """Hand inputs to a broker and carry out what it wants."""
+        effects = self.brokers[name].handle(inputs, self.now)
+        self._carry_out(name, effects)
+        return effects
+
+    def is_up(self, name: str) -> bool:
+        return name in self.brokers and not self.brokers[name].stopped
 
     def run(self) -> None:
         for _ in range(100_000):
@@ -125,8 +114,8 @@ class Wired:
     def step(self) -> None:
         """Let one broker handle what has waited longest."""
         name, input = self.queue.popleft()
-        if name in self.brokers and not self.brokers[name].stopped:
-            self._carry_out(name, self.brokers[name].handle([input], self.now))
+        if self.is_up(name):
+            self.handle(name, input)
 
     def pass_time(self, seconds: float) -> None:
         """Fire the timers of the next `seconds`, in order."""
@@ -135,9 +124,8 @@ class Wired:
             at, (name, timer) = min(due, key=itemgetter(0))
             del self.timers[name, timer]
             self.now = max(self.now, at)
-            if name in self.brokers and not self.brokers[name].stopped:
-                fired = TimerFired(timer, at)
-                self._carry_out(name, self.brokers[name].handle([fired], self.now))
+            if self.is_up(name):
+                self.handle(name, i.TimerFired(timer, at))
             self.run()
         self.now = end
 
@@ -145,7 +133,7 @@ class Wired:
         """A timer fires before its time, by as much as a node's may (`serve.node.timers`)."""
         at = self.timers.pop((name, timer))
         self.now = at - 0.0004
-        self.tell(name, TimerFired(timer, at))
+        self.tell(name, i.TimerFired(timer, at))
 
     def lose(self, a: str, b: str) -> None:
         """Cut the connection with everything that is under way on it."""
@@ -156,11 +144,11 @@ class Wired:
             self.queue = deque(
                 (name, input)
                 for name, input in self.queue
-                if not (isinstance(input, FrameReceived) and input.connection == connection)
+                if not (isinstance(input, i.FrameReceived) and input.connection == connection)
             )
             for name, peer in ((a, b), (b, a)):
                 if name in self.brokers:
-                    self.queue.append((name, LinkClosed(peer, connection)))
+                    self.queue.append((name, i.LinkClosed(peer, connection)))
 
     def heal(self, a: str, b: str) -> None:
         self.cut.discard(frozenset((a, b)))
@@ -168,54 +156,24 @@ class Wired:
 
     def _carry_out(self, name: str, effects: Sequence[Effect]) -> None:
         self.effects[name].extend(effects)
-        for effect in effects:
-            match effect:
-                case Send():
-                    if self.connections.get(frozenset((name, effect.peer))) == effect.connection:
-                        input = FrameReceived(name, effect.connection, effect.frame)
-                        self.queue.append((effect.peer, input))
-                case OpenLink():
-                    self._open(name, effect.peer)
-                case CloseLink():
-                    pair = frozenset((name, effect.peer))
-                    if self.connections.get(pair) == effect.connection:
-                        del self.connections[pair]
-                        self.queue.append((effect.peer, LinkClosed(name, effect.connection)))
-                case SetTimer():
-                    self.timers[name, effect.timer] = effect.at
-                case Stopped():
-                    # What it has said still arrives, then the end of each connection.
-                    for pair in [pair for pair in self.connections if name in pair]:
-                        (peer,) = pair - {name}
-                        self.queue.append((peer, LinkClosed(name, self.connections.pop(pair))))
-
-    def _open(self, name: str, peer: str) -> None:
-        pair = frozenset((name, peer))
-        alive = peer in self.brokers and not self.brokers[peer].stopped
-        if pair in self.cut or not alive:
-            self.queue.append((name, DialFailed(peer)))
-            return
-        self.connects += 1
-        self.connections[pair] = self.connects
-        self.queue.append((name, LinkOpened(peer, self.connects)))
-        self.queue.append((peer, LinkOpened(name, self.connects)))
+        Interpreter(Place(self, name)).carry_out(effects)
 
     # What tests say and ask ------------------------------------------------------------------
 
     def connect(self, name: str, client: str, window: int = 65535, counts: bool = False) -> None:
-        self.tell(name, ClientConnected(at(client), client, 1, window, counts))
+        self.tell(name, i.ClientConnected(at(client), client, 1, window, counts))
 
     def disconnect(self, name: str, client: str) -> None:
-        self.tell(name, ClientDisconnected(at(client)))
+        self.tell(name, i.ClientDisconnected(at(client)))
 
     def subscribe(self, name: str, client: str, condition: str, qos: int = 1) -> None:
-        self.tell(name, ClientSubscribed(at(client), condition, parse(condition), qos))
+        self.tell(name, i.ClientSubscribed(at(client), condition, parse(condition), qos))
 
     def publish(
         self, name: str, client: str, *attributes: dict[str, float | str], qos: int = 1
     ) -> None:
         events = [Event({"topic": "t", **a}) for a in attributes]
-        self.tell(name, ClientPublished(at(client), PlainBodies(events), qos))
+        self.tell(name, i.ClientPublished(at(client), PlainBodies(events), qos))
 
     def delivered(self, name: str, client: str) -> list[tuple[str, int]]:
         """(publisher, counter) of everything handed to a client, in order."""
@@ -236,3 +194,52 @@ class Wired:
     def table(self, name: str) -> dict[str, str | None]:
         """Subscription ids with their last hops."""
         return {id: entry.last_hop for id, entry in self.brokers[name].router.entries().items()}
+
+
+class Place(Surroundings[ClientEnd]):
+    """Of one of the brokers: what it is in. Nobody is there to listen to what clients are told."""
+
+    def __init__(self, wired: Wired, name: str) -> None:
+        self._wired = wired
+        self._name = name
+
+    def _open_to(self, connection: int) -> Iterator[str]:
+        """Who is at the other end of a connection, if it is open."""
+        for pair, number in self._wired.connections.items():
+            if number == connection:
+                yield from pair - {self._name}
+
+    def send(self, connection: int, frame: Frame) -> None:
+        for peer in self._open_to(connection):
+            self._wired.queue.append((peer, i.FrameReceived(self._name, connection, frame)))
+
+    def open_link(self, peer: str) -> None:
+        wired, name = self._wired, self._name
+        pair = frozenset((name, peer))
+        if pair in wired.cut or not wired.is_up(peer):
+            wired.queue.append((name, i.DialFailed(peer)))
+            return
+        wired.connects += 1
+        wired.connections[pair] = wired.connects
+        wired.queue.append((name, i.LinkOpened(peer, wired.connects)))
+        wired.queue.append((peer, i.LinkOpened(name, wired.connects)))
+
+    def close_link(self, connection: int, reason: str) -> None:
+        for peer in list(self._open_to(connection)):
+            del self._wired.connections[frozenset((self._name, peer))]
+            self._wired.queue.append((peer, i.LinkClosed(self._name, connection)))
+
+    def set_timer(self, timer: Timer, at: float) -> None:
+        self._wired.timers[self._name, timer] = at
+
+    def persist(self, token: int) -> None:
+        """Tests say so themselves."""
+
+    def warn(self, warning: Warn) -> None:
+        """Tests read it among the effects."""
+
+    def stopped(self) -> None:
+        # What it has said still arrives, then the end of each connection.
+        for pair, connection in list(self._wired.connections.items()):
+            if self._name in pair:
+                self.close_link(connection, "")

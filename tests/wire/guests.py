@@ -30,9 +30,7 @@ from gravitate.broker.messages.tether import (
     TetherPaused,
     TetherRedirect,
     TetherSettled,
-    TetherStay,
     TetherWants,
-    TetherWithdraw,
 )
 from gravitate.model.events import Batch
 
@@ -64,7 +62,7 @@ def guest_messages(
         st.builds(StagingPoll, names, paths),
         st.lists(batches, max_size=2).flatmap(cut),
         st.builds(Entrusted, *served),
-        st.builds(Reminder, *served),
+        st.builds(Reminder, st.builds(Entrusted, *served)),
     )
 
 
@@ -77,20 +75,18 @@ def tether_messages(
     moves = st.none() | names
     advertisements = st.dictionaries(names, filters, max_size=2)
     roles = st.builds(Publishing, advertisements, paths, moves) | st.builds(Serving, moves)
-    about, counted = (numbers, numbers), (numbers, numbers, numbers)
+    about = (numbers, numbers)
     return st.one_of(
         st.builds(TetherAttach, *about, names, numbers, roles),
         st.builds(TetherAttached, *about),
         st.builds(TetherPaused, *about),
         st.builds(TetherSettled, *about, names, numbers),
-        st.builds(TetherRedirect, *about, names),
-        st.builds(TetherStay, *about),
+        st.builds(TetherRedirect, *about, moves),
         st.builds(TetherClosed, *about, names, moves, moves),
-        st.builds(TetherDetach, *counted),
+        st.builds(TetherDetach, *about),
         st.builds(TetherHold, *about, st.booleans()),
-        st.builds(TetherAdvertise, *counted, names, filters),
-        st.builds(TetherWithdraw, *counted, names),
-        st.builds(HandedOver, *counted, carried),
+        st.builds(TetherAdvertise, *about, numbers, names, st.none() | filters),
+        st.builds(HandedOver, *about, numbers, carried),
         st.builds(TetherWants, *about, wanted, numbers),
-        st.builds(Deliveries, *counted, st.integers(0, 1), carried, numbers),
+        st.builds(Deliveries, *about, numbers, st.integers(0, 1), carried, numbers),
     )

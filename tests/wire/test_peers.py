@@ -114,7 +114,7 @@ frames: st.SearchStrategy[Frame] = st.one_of(
 def test_every_kind_of_message_is_drawn() -> None:
     known = set(get_args(Message))
 
-    @settings(max_examples=500, phases=[Phase.generate], database=None, derandomize=True)
+    @settings(max_examples=1000, phases=[Phase.generate], database=None, derandomize=True)
     @given(messages)
     def draw(message: Message) -> None:
         known.discard(type(message))
@@ -360,7 +360,7 @@ def test_a_quality_that_cannot_be_meant_is_refused(qos: int, is_guest: bool) -> 
     message = (
         TakeGuest("m", ("a", "b"), "sub", 1, wanted, 1.0) if is_guest else TetherWants(1, 1, wanted)
     )
-    with pytest.raises(PeerError, match=f"quality of service {qos} for 'second'") as caught:
+    with pytest.raises(PeerError, match="qos") as caught:
         FrameDecoder().feed(wire_bytes(Data(1, 0, [message])))
     assert caught.value.name == MALFORMED
 

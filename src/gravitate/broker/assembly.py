@@ -31,12 +31,12 @@ from gravitate.broker.moves.reassignment import Reassignments
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.moves.staging import GuestPorts
 from gravitate.broker.moves.table import On
-from gravitate.broker.moves.tether.attached import TetheredPublisherPorts, TetheredPublishers
-from gravitate.broker.moves.tether.deposits import Deposits, Reminders
+from gravitate.broker.moves.tether.attached import TetheredPublishers
+from gravitate.broker.moves.tether.deposits import Deposits
 from gravitate.broker.moves.tether.origin import Tethers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.moves.tether.remote import Remote, RemotePorts
-from gravitate.broker.moves.tether.served import TetheredSubscriberPorts, TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.observers import LinkChange, Observer
 from gravitate.broker.options import BrokerOptions
@@ -87,7 +87,8 @@ class Parts:
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda life: self.router.is_advertised(life))
         self.context = context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
-        self.links = LinkTable(context, links.items(), told.message, told.received, told.taken)
+        on = (told.message, told.received, told.taken)
+        self.links = LinkTable(context, links.items(), *on)
         ports = PeeringPorts(told.changed, lambda: self.dispatch.flush(), told.keep)
         self.peering = Peering(context, incarnation, self.links, ports)
         self.destinations = Destinations(FORWARDERS[forwarding]())
@@ -165,13 +166,14 @@ class Parts:
                 attach=self._attach,
                 on_detached=lambda *key: self.guests.left_origin(*key),
                 tell_here=lambda origin, message: self.tethers.handle(origin, message),
+                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
                 on_lost=lambda origin: self.tethered.forget(origin),
+                on_paused=self.paused,
+                on_closed=self._closed,
+                on_left=self.tether_links.review,
             ),
         )
-        ports = TetheredPublisherPorts(on_paused=self.paused, on_closed=self._closed)
-        self.tethered = TetheredPublishers(
-            context, self.publishers, links, self.remote, seek, ports
-        )
+        self.tethered = TetheredPublishers(self.publishers, self.remote, seek)
         self.tethers = Tethers(
             context,
             dispatch,
@@ -180,30 +182,19 @@ class Parts:
             lambda id, reason: self.clients.close(id, reason),
         )
         self.publisher_tethers = PublisherTethers(
-            context, self.router, dispatch, self.publishers, self.tethered, self.tethers
+            self.router, self.publishers, self.tethered, self.tethers
         )
         self.paths = MovePaths(
             context, links, self.tether_links, send, lambda *told: self.engine.tell(*told)
         )
         self.engine = Engine(context, self.paths, seek)
         self.tethered_subscribers = served = TetheredSubscribers(
-            context,
             self.engine,
-            dispatch,
             self.subscriptions,
             self.paths,
-            links,
             self.remote,
-            TetheredSubscriberPorts(
-                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
-                on_served=lambda entrusted: self.deposits.tell(entrusted),
-                on_paused=self.paused,
-                on_back=lambda session: self.reassignments.on_back(session),
-                on_closed=self._closed,
-                on_drained=lambda session: self.reassignments.on_drained(session),
-                on_left=self.tether_links.review,
-                look_back=lambda: self.reminders.look_back(),
-            ),
+            lambda session: self.reassignments.on_drained(session),
+            lambda: self.deposits.look_back(),
             GuestPorts(
                 on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
                 on_answer=lambda answer: self.reassignments.on_answer(answer),
@@ -212,9 +203,7 @@ class Parts:
             ),
         )
         self.guests = served.guests
-        self.subscriber_tethers = SubscriberTethers(
-            context, dispatch, self.subscriptions, served, self.tethers, seek
-        )
+        self.subscriber_tethers = SubscriberTethers(self.subscriptions, served, self.tethers, seek)
         self.clients = Clients(
             context,
             self.subscriptions,
@@ -235,10 +224,7 @@ class Parts:
         self.reassignments = Reassignments(
             *begun, dispatch, self.subscriptions, self.subscriber_tethers, served, self.paths
         )
-        self.deposits = Deposits(context.options.deposits_bytes_max, links, send, served)
-        self.reminders = Reminders(
-            self.broker_id, dispatch, self.subscriptions, self.remote, served, self.deposits.tell
-        )
+        self.deposits = Deposits(self.subscriptions, self.remote, served)
         self.posts = Posts(
             context, self.mechanisms, links, self.clients, self.engine, self.relocations, send
         )

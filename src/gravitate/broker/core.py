@@ -174,7 +174,7 @@ class Broker:
             session = dispatch.overloaded.popitem()[0]
             assert isinstance(session, Outbound)
             parts.close_overloaded(session)
-        parts.reminders.look_back()
+        parts.deposits.look_back()
         self.subscriber_tethers.flush()
         if parts.chores.waiting:
             parts.chores.go_on()
@@ -214,7 +214,7 @@ class Broker:
             not self._parts.chores.waiting
             and not self.links.draining
             and self._parts.engine.may_stop()
-            and not len(self.tethers)
+            and not any(self.tethers)
             and not any(self.tethered_subscribers.visitors())
         )
 

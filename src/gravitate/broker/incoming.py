@@ -46,7 +46,7 @@ class Incoming:
             **_all(get_args(guests.GuestMessage), parts.guests.handle),
             guests.GuestCut: _if_matched(parts.guests.handle),
             guests.Entrusted: parts.deposits.heard,
-            guests.Reminder: lambda peer, message: parts.reminders.remind(message),
+            guests.Reminder: parts.deposits.reminded,
         }
         self._on_timer: dict[type, Callable[[Any], None]] = {
             **dict.fromkeys(get_args(timers.LinkTimer), parts.peering.on_timer),
@@ -116,7 +116,7 @@ class Incoming:
 
     def forget_recent(self) -> None:
         """Nobody will remind this broker of anything any more."""
-        self._parts.reminders.look_back()
+        self._parts.deposits.look_back()
         self._parts.dispatch.recent = None
 
     def on_received(self, peer: str, message: Message) -> None:

@@ -251,7 +251,7 @@ class Connection:
         self.attachment = client.world.attach(self, connected, self.broker, client.latency_s)
 
     def submit(self, item: i.Input) -> None:
-        self.client.world.submit(self.attachment, self.broker, item)
+        self.attachment.submit(item)
 
     def say(self, words: Sequence[Any]) -> None:
         """Publications of one quality that follow each other are told together."""
@@ -279,7 +279,7 @@ class Connection:
         counter = some[0].counter if client.counts else None
         self.submit(i.ClientPublished(self.attachment.connection, bodies, qos, counter))
 
-    def on_delivered(self, effect: e.Deliver) -> None:
+    def deliver(self, effect: e.Deliver) -> None:
         client = self.client
         if client.connection is not self:
             return
@@ -310,7 +310,7 @@ class Connection:
             self.unread = 0
             self.submit(i.ClientAcknowledged(self.attachment.connection, self.last_sequence))
 
-    def on_accepted(self, count: int) -> None:
+    def accept(self, count: int) -> None:
         client = self.client
         if client.connection is not self:
             return
@@ -324,10 +324,28 @@ class Connection:
             if one is not None and client.on_accepted is not None:
                 client.on_accepted(client, one.counter)
 
-    def on_settled(self, name: str) -> None:
-        self.settled.add(name)
+    def tell(self, word: e.Word) -> None:
+        tell, core, number = self.client.tell, self.client.core, self.number
+        match word:
+            case e.SubscriptionSettled(name) | e.AdvertisementSettled(name):
+                self.settled.add(name)
+            case e.PingBrokers():
+                self._ping(word)
+            case e.Redirect():
+                tell(core.redirected(number))
+            case e.Stay():
+                self._paused = False
+                tell(core.stay(number))
+            case e.Attached():
+                # It comes behind the broker's welcome, wherever the world has that.
+                tell(core.opened(number))
+                tell(core.attached(number))
+            case e.CloseSession(e.MOVED, target):
+                tell(core.moved(number, target), is_over=True)
+            case e.CloseSession():
+                tell(core.lost(number, None), is_over=True)
 
-    def on_ping(self, effect: e.PingBrokers) -> None:
+    def _ping(self, effect: e.PingBrokers) -> None:
         """Measure all at once; the furthest takes the longest."""
         client = self.client
         measured = {
@@ -340,25 +358,6 @@ class Connection:
     def _pinged(self, answer: i.BrokersPinged) -> None:
         if self.client.core.may_answer(self.number):
             self.submit(answer)
-
-    def on_redirected(self, target: str) -> None:
-        self.client.tell(self.client.core.redirected(self.number))
-
-    def on_stay(self, _: None) -> None:
-        self._paused = False
-        self.client.tell(self.client.core.stay(self.number))
-
-    def on_attached(self, _: None) -> None:
-        core = self.client.core
-        # It comes behind the broker's welcome, wherever the world has that.
-        self.client.tell(core.opened(self.number))
-        self.client.tell(core.attached(self.number))
-
-    def on_moved(self, target: str) -> None:
-        self.client.tell(self.client.core.moved(self.number, target), is_over=True)
-
-    def on_closed(self, reason: str) -> None:
-        self.client.tell(self.client.core.lost(self.number, None), is_over=True)
 
 
 def _quality(word: object) -> int | None:

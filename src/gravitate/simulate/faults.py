@@ -41,7 +41,7 @@ def _begin(world: World, clients: Mapping[str, Client], fault: Fault) -> None:
         case DelayLink(between=(a, b), extra_ms=extra_ms):
             world.delay(a, b, extra_ms / 1000.0)
         case RestartBroker(broker=broker):
-            world.stop_broker(broker)
+            world.hosts[broker].stop()
         case DisconnectClient(client=client):
             clients[client].disconnect()
 
@@ -64,4 +64,4 @@ def start_when_down(world: World, broker: str) -> None:
     if world.is_up(broker) and world.hosts[broker].stopping:
         world.scheduler.after(START_AGAIN_S, partial(start_when_down, world), broker, FIRST)
     else:
-        world.start_broker(broker)
+        world.hosts[broker].start()

@@ -391,7 +391,7 @@ class RandomWorld:
             )
         else:
             broker = generator.choice(self.network.brokers).id
-            world.stop_broker(broker)
+            world.hosts[broker].stop()
             world.scheduler.after(for_s, partial(start_when_down, world), broker, FIRST)
 
     def _crashes(self, _: None) -> None:
@@ -399,8 +399,7 @@ class RandomWorld:
         drawn, world = self._crashing, self.world
         broker = drawn.choice(self.network.brokers).id
         late_s = (None, 0.0, 0.1, 5.0) if self._options.heartbeat_s else (None, 0.0, 0.1)
-        world.crash_broker(
-            broker,
+        world.hosts[broker].kill(
             after=lambda effects: drawn.randint(0, effects),
             noticed_after_s=lambda: drawn.choice(late_s),
             within_s=DOOMED_S,

@@ -23,35 +23,31 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from operator import lt
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
 
 from gravitate.broker.messages.frames import (
-    Acknowledge,
     Advertise,
     Carrying,
     Control,
     Data,
-    Draining,
     Frame,
-    Hello,
     MechanismMessage,
     Message,
-    Ping,
-    Pong,
+    PlainFrame,
     Publications,
-    Refusal,
     Subscribe,
 )
 from gravitate.broker.messages.guests import (
     Entrusted,
     GuestAnswer,
     GuestCut,
+    Natural,
+    Quality,
     Reminder,
     TakeGuest,
-    Wanted,
 )
 from gravitate.broker.messages.tether import (
     Deliveries,
@@ -85,13 +81,10 @@ _LENGTH: Final = struct.Struct(">I")
 _WITH_PACKET_ID: Final = 1
 _PAYLOAD_FIELDS: Final = 2
 _FEW_BODIES: Final = 8
-_QUALITIES: Final = (0, 1, 2)
 _PLAIN: Final = 1
 _DATA: Final = 2
 
 Buffer = bytes | bytearray | memoryview
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-_Quality = Annotated[int, msgspec.Meta(ge=0, le=2)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -99,66 +92,50 @@ class _BatchHeader(msgspec.Struct, array_like=True, frozen=True):
     """One batch without its bodies; `counters` is empty when they run from `first` without gap."""
 
     publisher: str
-    incarnation: _Natural
+    incarnation: Natural
     first: _Positive
     count: _Positive
     counters: list[_Positive]
-    qos: _Quality
+    qos: Quality
     published_at: float
     flood: bool
     covered: tuple[str, ...]
-    trace_mark: _Natural
+    trace_mark: Natural
     form: Annotated[int, msgspec.Meta(ge=0, le=3)]
     """Of the bodies: `_WITH_PACKET_ID` and `_PAYLOAD_FIELDS`."""
 
 
-class _Publications(msgspec.Struct, frozen=True, tag="pub"):
-    batches: list[_BatchHeader]
+# What carries batches, as it is in the header.
 
 
-class _HandedOver(msgspec.Struct, frozen=True, tag="handover"):
-    number: _Natural
-    attachment: _Natural
-    sequence: _Natural
-    batches: list[_BatchHeader]
+class _Publications(Publications, frozen=True, kw_only=True, tag="pub"):
+    batches: list[_BatchHeader]  # type: ignore[assignment]
 
 
-class _Deliveries(msgspec.Struct, frozen=True, tag="deliver"):
-    number: _Natural
-    attachment: _Natural
-    sequence: _Natural
-    qos: _Quality
-    batches: list[_BatchHeader]
-    version: _Natural
+class _HandedOver(HandedOver, frozen=True, kw_only=True, tag="handover"):
+    batches: list[_BatchHeader]  # type: ignore[assignment]
 
 
-class _GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
-    move: str
-    path: tuple[str, ...]
-    seen: tuple[tuple[str, int, int], ...]
-    qos: tuple[_Quality, ...]
-    batches: list[_BatchHeader]
-    part: _Natural
-    more: bool
-    open: tuple[str, ...]
-    is_known: bool
-    version: _Natural
+class _Deliveries(Deliveries, frozen=True, kw_only=True, tag="deliver"):
+    batches: list[_BatchHeader]  # type: ignore[assignment]
+
+
+class _GuestCut(GuestCut, frozen=True, kw_only=True, tag="guestcut"):
+    batches: list[_BatchHeader]  # type: ignore[assignment]
 
 
 _Carrying = _Publications | _HandedOver | _Deliveries | _GuestCut
 
 
 class _DataHeader(msgspec.Struct, array_like=True, frozen=True):
-    sequence: _Natural
-    acknowledged: _Natural
+    sequence: Natural
+    acknowledged: Natural
     messages: list[Control | _Carrying]
-    retained: _Natural = 0
+    retained: Natural = 0
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decode_plain: Final = msgspec.msgpack.Decoder(
-    Hello | Acknowledge | Ping | Pong | Draining | Refusal
-).decode
+_decode_plain: Final = msgspec.msgpack.Decoder(PlainFrame).decode
 _decode_data: Final = msgspec.msgpack.Decoder(_DataHeader).decode
 
 
@@ -175,15 +152,18 @@ def encode(frame: Frame, size_bytes_max: int = FRAME_BYTES_MAX) -> list[Buffer]:
 
 def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
     bodies: list[Buffer] = []
-    messages: list[Message | _Carrying] = []
+    messages: list[Message] = []
     for message in frame.messages:
         if isinstance(message, Carrying):
             headers = []
             for batch in message.batches:
-                content = _frame_bodies(batch)
+                content = batch.bodies
+                if not isinstance(content, FrameBodies):
+                    kind = type(content).__name__
+                    raise LocalProtocolError(f"bodies of type {kind} do not travel on sockets")
                 bodies += content.spans()
                 headers.append(_header_of(batch, content))
-            messages.append(_carrying(message, headers))
+            messages.append(msgspec.structs.replace(message, batches=headers))
         elif type(message) is MechanismMessage:
             messages.append(MechanismMessage(message.mechanism, bytes(message.body)))
         else:
@@ -193,28 +173,6 @@ def _encode_data(frame: Data, size_bytes_max: int) -> list[Buffer]:
     if total > size_bytes_max:
         return _encode_in_two(frame, size_bytes_max, total)
     return [_DATA_PREFIX.pack(total, _DATA, len(header)) + header, *bodies]
-
-
-def _carrying(message: Carrying, headers: list[_BatchHeader]) -> _Carrying:
-    match message:
-        case Publications():
-            return _Publications(headers)
-        case HandedOver():
-            return _HandedOver(message.number, message.attachment, message.sequence, headers)
-        case Deliveries():
-            about = (message.number, message.attachment, message.sequence)
-            return _Deliveries(*about, message.qos, headers, message.version)
-        case GuestCut():
-            cut = (message.move, message.path, message.seen, message.qos)
-            return _GuestCut(
-                *cut,
-                headers,
-                part=message.part,
-                more=message.more,
-                open=message.open,
-                is_known=message.is_known,
-                version=message.version,
-            )
 
 
 def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]:
@@ -227,13 +185,6 @@ def _encode_in_two(frame: Data, size_bytes_max: int, total: int) -> list[Buffer]
     first = Data(frame.sequence, said, frame.messages[:half], kept)
     second = Data(frame.sequence + half, said, frame.messages[half:], kept)
     return _encode_data(first, size_bytes_max) + _encode_data(second, size_bytes_max)
-
-
-def _frame_bodies(batch: Batch) -> FrameBodies:
-    bodies = batch.bodies
-    if not isinstance(bodies, FrameBodies):
-        raise LocalProtocolError(f"bodies of type {type(bodies).__name__} do not travel on sockets")
-    return bodies
 
 
 def _header_of(batch: Batch, bodies: FrameBodies) -> _BatchHeader:
@@ -346,57 +297,36 @@ def _decode_data_frame(content: memoryview) -> Data:
             batches = [_batch_of(batch, bodies) for batch in message.batches]
             messages.append(_carried(message, batches))
         else:
-            if isinstance(message, TakeGuest | TetherWants | Entrusted | Reminder):
-                wanted = tuple(map(_wanted, message.subscriptions))
-                message = msgspec.structs.replace(message, subscriptions=wanted)
-            elif type(message) is GuestAnswer:
-                wanted = tuple(map(_wanted, message.wanted))
-                message = msgspec.structs.replace(message, wanted=wanted)
-            elif isinstance(message, Subscribe | Advertise | TetherAdvertise):
-                message = msgspec.structs.replace(message, filter=_accepted(message.filter))
-            elif type(message) is TetherAttach and type(message.role) is Publishing:
-                filters = {key: _accepted(f) for key, f in message.role.advertisements.items()}
-                role = msgspec.structs.replace(message.role, advertisements=filters)
-                message = msgspec.structs.replace(message, role=role)
-            messages.append(message)
+            messages.append(_with_filters_checked(message))
     bodies.finish()
     return Data(header.sequence, header.acknowledged, messages, header.retained)
 
 
 def _carried(message: _Carrying, batches: list[Batch]) -> Carrying:
+    if type(message) is _Publications:
+        return Publications(batches)
+    if type(message) is _GuestCut and len(message.qos) != len(batches):
+        raise PeerError(MALFORMED, f"{len(batches)} batches with the quality of {len(message.qos)}")
+    kind: type[Any] = type(message).__bases__[0]
+    carrying: Carrying = kind(**{**msgspec.structs.asdict(message), "batches": batches})
+    return carrying
+
+
+def _with_filters_checked(message: Control) -> Control:
+    replace = msgspec.structs.replace
     match message:
-        case _Publications():
-            return Publications(batches)
-        case _HandedOver():
-            about = (message.number, message.attachment, message.sequence)
-            return HandedOver(*about, tuple(batches))
-        case _Deliveries():
-            about = (message.number, message.attachment, message.sequence)
-            return Deliveries(*about, message.qos, tuple(batches), message.version)
-        case _GuestCut():
-            if len(message.qos) != len(batches):
-                raise PeerError(
-                    MALFORMED, f"{len(batches)} batches with the quality of {len(message.qos)}"
-                )
-            cut = (message.move, message.path, message.seen, message.qos)
-            return GuestCut(
-                *cut,
-                tuple(batches),
-                part=message.part,
-                more=message.more,
-                open=message.open,
-                is_known=message.is_known,
-                version=message.version,
-            )
-
-
-def _wanted(wanted: Wanted) -> Wanted:
-    if wanted.qos not in _QUALITIES:
-        raise PeerError(
-            MALFORMED,
-            f"quality of service {wanted.qos} for {wanted.name!r}; known are {_QUALITIES}",
-        )
-    return msgspec.structs.replace(wanted, filter=_accepted(wanted.filter))
+        case Reminder():
+            return replace(message, entrusted=_with_filters_checked(message.entrusted))
+        case TakeGuest() | TetherWants() | Entrusted() | GuestAnswer():
+            checked = [replace(one, filter=_accepted(one.filter)) for one in message.subscriptions]
+            return replace(message, subscriptions=tuple(checked))
+        case Subscribe() | Advertise() | TetherAdvertise():
+            if message.filter is not None:
+                return replace(message, filter=_accepted(message.filter))
+        case TetherAttach(role=Publishing(advertisements=advertisements)):
+            filters = {key: _accepted(filter) for key, filter in advertisements.items()}
+            return replace(message, role=replace(message.role, advertisements=filters))
+    return message
 
 
 def _batch_of(header: _BatchHeader, bodies: _BodyReader) -> Batch:

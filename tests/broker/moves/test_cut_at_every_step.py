@@ -57,7 +57,7 @@ class Scene:
         """Whether the move is under way after as many steps."""
         wired = self.wired
         asked = MoveRequested(move("second", client, source, target))
-        wired._carry_out(source, wired.brokers[source].handle([asked], wired.now))
+        wired.handle(source, asked)
         for _ in range(steps):
             if not wired.queue:
                 return False

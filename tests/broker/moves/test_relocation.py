@@ -341,7 +341,7 @@ def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
     def begin(broker: str, attachment: int, *more: Input) -> None:
         connected = ClientConnected(at("pub"), "pub", 1, 65535, True, attachment, follows=True)
         inputs = (connected, ClientAdvertised(at("pub"), "own", filter), *more)
-        wired._carry_out(broker, wired.brokers[broker].handle(inputs, wired.now))
+        wired.handle(broker, *inputs)
 
     begin("a", 1)
     while not wired.brokers["b"].router.advertisements():

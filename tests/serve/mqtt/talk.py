@@ -42,6 +42,7 @@ class Recorder:
         self.sessions: list[str] = []
         """Clients by the numbers of their connections."""
         self.incarnation = 100
+        self.mqtt_addresses: dict[str, tuple[str, int]] = {}
         self._news = asyncio.Event()
 
     def submit(self, input: Input) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from tests.serve.mqtt.talk import Raw, on_loop, recording, serving, where
 
+from gravitate.broker.interface import effects as e
 from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.config.listeners import MqttSpec
 from gravitate.config.network import BrokerSpec, Network
@@ -93,12 +94,13 @@ def test_nothing_is_encoded_for_a_client_that_would_not_be_told() -> None:
         async with recording() as (door, recorder):
             raw = await Raw.connected(door)
             connection = recorder.attached["c"]
-            connection.subscription_settled(too_long)
-            connection.advertisement_settled(too_long)
-            connection.redirect("b2", too_long, 1883)
-            connection.ping({"b2": (too_long, 1883)}, 1)
-            connection.stay()
-            connection.attached()
+            recorder.mqtt_addresses["b2"] = (too_long, 1883)
+            connection.tell(e.SubscriptionSettled(too_long))
+            connection.tell(e.AdvertisementSettled(too_long))
+            connection.tell(e.Redirect("b2"))
+            connection.tell(e.PingBrokers(("b2",), 1))
+            connection.tell(e.Stay())
+            connection.tell(e.Attached())
             connection.flush()
             raw.send(p.Pingreq())
             await raw.get(p.Pingresp)
@@ -113,9 +115,12 @@ def test_a_client_is_told_nothing_larger_than_it_takes() -> None:
         async with recording() as (door, recorder):
             raw = await Raw.connected(door, properties=small)
             connection: Connection = recorder.attached["c"]
-            connection.redirect("b2", "h" * 200, 1883)
-            connection.ping({f"b{number}": ("host", 1883) for number in range(20)}, 1)
-            connection.attached()
+            brokers = tuple(f"b{number}" for number in range(20))
+            recorder.mqtt_addresses |= dict.fromkeys(brokers, ("host", 1883))
+            recorder.mqtt_addresses["far"] = ("h" * 200, 1883)
+            connection.tell(e.Redirect("far"))
+            connection.tell(e.PingBrokers(brokers, 1))
+            connection.tell(e.Attached())
             connection.flush()
             assert (await raw.get(p.Publish)).topic == "$gravitate/attached"
             answer = await raw.subscribe("t" * 90)

@@ -8,7 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.serve.mqtt.talk import Raw, on_loop, recording, serving
 
-from gravitate.broker.interface.effects import OVERLOADED, STOPPING
+from gravitate.broker.interface.effects import (
+    OVERLOADED,
+    STOPPING,
+    CloseSession,
+    Deliver,
+    HoldReading,
+)
 from gravitate.broker.interface.inputs import (
     ClientAcknowledged,
     ClientConnected,
@@ -230,7 +236,7 @@ def test_a_client_is_disconnected_once_however_it_goes() -> None:
             assert [recorder.session_of(one) for one in gone] == ["polite", "rude"]
             assert recorder.attached == {}
             closed = await Raw.connected(door, "closed")
-            recorder.attached["closed"].close(OVERLOADED)
+            recorder.attached["closed"].tell(CloseSession(OVERLOADED))
             assert (await closed.get(p.Disconnect)).reason == ReasonCode.QUOTA_EXCEEDED
             assert await closed.ended()
             assert [one for one in recorder.inputs if isinstance(one, ClientDisconnected)] == []
@@ -242,7 +248,7 @@ def test_clients_are_told_when_the_broker_stops() -> None:
     async def body() -> None:
         async with recording() as (door, recorder):
             client = await Raw.connected(door, "c")
-            recorder.attached["c"].close(STOPPING)
+            recorder.attached["c"].tell(CloseSession(STOPPING))
             assert (await client.get(p.Disconnect)).reason == ReasonCode.SERVER_SHUTTING_DOWN
             other = await Raw.connected(door, "o")
             await door.close()
@@ -312,7 +318,7 @@ def test_acknowledgements_are_told_without_gaps_and_once() -> None:
             raw = await Raw.connected(door)
             connection = recorder.attached["c"]
             bodies = PlainBodies([Event({"topic": "t"}, b"%d" % n) for n in range(5)])
-            connection.deliver(Batch("p", 1, range(1, 6), bodies, 1), 1, 1)
+            connection.deliver(Deliver(1, Batch("p", 1, range(1, 6), bodies, 1), 1, 1))
             connection.flush()
             got = [await raw.get(p.Publish) for _ in range(5)]
             assert [packet.packet_id for packet in got] == [1, 2, 3, 4, 5]
@@ -333,13 +339,13 @@ def test_reading_stops_while_the_broker_holds_it() -> None:
         async with recording() as (door, recorder):
             raw = await Raw.connected(door)
             connection = recorder.attached["c"]
-            connection.hold_reading(True)
-            connection.hold_reading(True)
+            connection.tell(HoldReading(True))
+            connection.tell(HoldReading(True))
             raw.send(p.Publish("a", b"held"))
             other = await Raw.connected(door, "other")
             other.send(p.Publish("a", b"free"))
             assert recorder.session_of(await recorder.get(ClientPublished)) == "other"
-            connection.hold_reading(False)
+            connection.tell(HoldReading(False))
             assert recorder.session_of(await recorder.get(ClientPublished)) == "c"
 
     on_loop(body)

@@ -10,6 +10,7 @@ import pytest
 from tests.client.moving import address_of, audience, door_of, live, relocated
 from tests.serve.mqtt.talk import Raw, on_loop, recording
 
+from gravitate.broker.interface import effects as e
 from gravitate.broker.interface.inputs import BrokersPinged, ClientConnected, ClientPaused
 from gravitate.wire.mqtt import control
 from gravitate.wire.mqtt import packets as p
@@ -138,13 +139,15 @@ def test_a_broker_that_listens_everywhere_is_where_the_client_is() -> None:
         async with recording() as (door, recorder):
             raw = await Raw.connected(door, "p", properties=marked())
             connection: Any = recorder.attached["p"]
-            connection.redirect("b2", "0.0.0.0", 5)
+            recorder.mqtt_addresses |= {"b2": ("0.0.0.0", 5), "b3": ("fe80::1", 5)}
+            connection.tell(e.Redirect("b2"))
             connection.flush()
             assert await told(raw) == (
                 control.REDIRECT,
                 {"target": "b2", "server": "127.0.0.1:5"},
             )
-            connection.redirect("b3", "fe80::1", 5)
+            connection.tell(e.Redirect("nobody"))
+            connection.tell(e.Redirect("b3"))
             connection.flush()
             assert (await told(raw))[1]["server"] == "[fe80::1]:5"
             raw.close()
@@ -157,7 +160,8 @@ def test_a_client_is_told_where_brokers_are_and_says_how_far() -> None:
         async with recording() as (door, recorder):
             raw = await Raw.connected(door, "p", properties=marked())
             connection: Any = recorder.attached["p"]
-            connection.ping({"b2": ("0.0.0.0", 5), "b3": ("host", 6)}, 9)
+            recorder.mqtt_addresses |= {"b2": ("0.0.0.0", 5), "b3": ("host", 6)}
+            connection.tell(e.PingBrokers(("b2", "nobody", "b3"), 9))
             connection.flush()
             packet = await raw.get(p.Publish)
             assert (packet.topic, packet.qos) == (control.PING, 0)

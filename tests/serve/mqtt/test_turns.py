@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 from tests.serve.mqtt.talk import Raw, Recorder, on_loop, recording, serving, where
 
-from gravitate.broker.interface.effects import STOPPING
+from gravitate.broker.interface.effects import STOPPING, CloseSession
 from gravitate.broker.interface.inputs import (
     ClientDisconnected,
     ClientPublished,
@@ -141,7 +141,7 @@ def test_a_session_that_the_broker_ends_in_the_middle_asks_for_nothing_more() ->
             turns = Turns(recorder)
             raw.send(subscribe(many(20 * MANY)))
             await recorder.get(ClientSubscribed)
-            recorder.attached["c"].close(STOPPING)
+            recorder.attached["c"].tell(CloseSession(STOPPING))
             asked = len(turns.inputs)
             assert (await raw.get(p.Disconnect)).reason == ReasonCode.SERVER_SHUTTING_DOWN
             assert await raw.ended()

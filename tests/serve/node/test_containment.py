@@ -16,8 +16,8 @@ from gravitate.broker.observers import LinkChange, Observer
 from gravitate.model.events import Batch
 from gravitate.model.moves import Rationale, RelocatePublisher
 from gravitate.serve.control import network as starting
-from gravitate.serve.node.interpreter import Interpreter
 from gravitate.serve.node.node import Node
+from gravitate.serve.node.surroundings import Sockets
 from gravitate.serve.peers import connections
 
 
@@ -250,10 +250,10 @@ def test_without_containment_one_client_ends_the_broker(
 ) -> None:
     """The tests above themselves: with it taken out, they would speak."""
 
-    def not_contained(self: Interpreter, client: Any, error: Exception) -> None:
+    def not_contained(self: Sockets, client: Any, error: Exception) -> None:
         raise error
 
-    monkeypatch.setattr(Interpreter, "client_failed", not_contained)
+    monkeypatch.setattr(Sockets, "client_failed", not_contained)
 
     async def body(lab: Any) -> None:
         (node,) = await lab.start(lab.chain(1))

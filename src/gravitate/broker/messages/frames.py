@@ -219,4 +219,5 @@ class Refusal(msgspec.Struct, frozen=True, tag="refuse"):
     reason: str
 
 
-Frame = Hello | Data | Acknowledge | Ping | Pong | Draining | Refusal
+PlainFrame = Hello | Acknowledge | Ping | Pong | Draining | Refusal
+Frame = PlainFrame | Data

@@ -12,6 +12,7 @@ Part of `messages`, which says what frames and messages are.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,6 +22,7 @@ from gravitate.model.filters import Filter
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 """What counts something: who says that it is negative is not understood."""
+Quality = Annotated[int, msgspec.Meta(ge=0, le=2)]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -28,7 +30,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     name: str
     filter: Filter
-    qos: int = 0
+    qos: Quality = 0
     no_local: bool = False
 
 
@@ -68,8 +70,8 @@ class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     """How far the guest is. Goes back to the first broker of `path`, behind everything that was
     sent along it before. Where no move is under way there, because the broker of the client takes
     it home, `origin` and `number` say who it is; and, where that broker asks what is left to
-    deliver, `subscriber` and `wanted` what it is served with, for a broker on the way may have to
-    answer."""
+    deliver, `subscriber` and `subscriptions` what it is served with, for a broker on the way may
+    have to answer."""
 
     move: str
     path: tuple[str, ...]
@@ -78,7 +80,7 @@ class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     origin: str = ""
     number: Natural = 0
     subscriber: str = ""
-    wanted: tuple[Wanted, ...] = ()
+    subscriptions: tuple[Wanted, ...] = ()
     version: Natural = 0
     """As of when it is certain to have been served."""
     attachment: Natural = 0
@@ -97,8 +99,8 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     move: str
     path: tuple[str, ...]
     seen: tuple[tuple[str, int, int], ...]
-    qos: tuple[int, ...] = ()
-    batches: tuple[Batch, ...] = ()
+    qos: tuple[Quality, ...] = ()
+    batches: Sequence[Batch] = ()
     part: Natural = 0
     more: bool = False
     open: tuple[str, ...] = ()
@@ -115,32 +117,23 @@ class StagingPoll(msgspec.Struct, frozen=True, tag="guestpoll"):
     path: tuple[str, ...]
 
 
-class OfServed(msgspec.Struct, frozen=True):
-    """Said about a subscriber that is served by one broker and connected to another, `origin`,
-    which calls it `number`."""
+class Entrusted(msgspec.Struct, frozen=True, tag="entrust"):
+    """The sender serves a subscriber that is connected to broker `origin`, which calls it `number`;
+    with no subscriptions: no longer. The receiver reminds it of that if it ever forgets."""
 
     number: Natural
     attachment: Natural
     origin: str
-
-
-class Entrusted(OfServed, frozen=True, tag="entrust"):
-    """The sender serves a subscriber of `origin`; with no subscriptions: no longer. The receiver
-    reminds it of that if it ever forgets."""
-
     subscriber: str = ""
     incarnation: Natural = 0
     subscriptions: tuple[Wanted, ...] = ()
     version: Natural = 0
 
 
-class Reminder(OfServed, frozen=True, tag="remind"):
-    """The receiver served a subscriber of `origin` before it lost its memory."""
+class Reminder(msgspec.Struct, frozen=True, tag="remind"):
+    """What the receiver has entrusted the sender with, before it lost its memory."""
 
-    subscriber: str
-    incarnation: Natural
-    subscriptions: tuple[Wanted, ...]
-    version: Natural = 0
+    entrusted: Entrusted
 
 
 GuestMessage = TakeGuest | GuestAnswer | StagingPoll

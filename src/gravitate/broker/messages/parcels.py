@@ -9,8 +9,10 @@ single large event apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from itertools import chain
+from typing import Final, TypeVar
 
+from gravitate.broker.messages import guests
 from gravitate.broker.messages.frames import (
     Advertise,
     Carrying,
@@ -20,7 +22,6 @@ from gravitate.broker.messages.frames import (
     Publications,
     Subscribe,
 )
-from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestCut, Reminder, TakeGuest
 from gravitate.broker.messages.tether import (
     Deliveries,
     HandedOver,
@@ -31,6 +32,8 @@ from gravitate.broker.messages.tether import (
 )
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
+
+T = TypeVar("T")
 
 FRAME_MESSAGES_MAX: Final = 24
 
@@ -43,17 +46,10 @@ def publications(
     batches: Iterable[Batch], events_max: int, bytes_max: int
 ) -> Iterator[Publications]:
     """Batches in messages of a frame each, or of one event that is larger."""
-    part: list[Batch] = []
-    events = size_bytes = 0
-    for batch in divided(batches, events_max):
-        events += len(batch.counters)
-        size_bytes += batch.size_bytes()
-        if part and (events > events_max or size_bytes > bytes_max):
-            yield Publications(part)
-            part, events, size_bytes = [], len(batch.counters), batch.size_bytes()
-        part.append(batch)
-    if part:
-        yield Publications(part)
+    weighed = (
+        (batch, len(batch.counters), batch.size_bytes()) for batch in divided(batches, events_max)
+    )
+    return map(Publications, _parts(weighed, events_max, bytes_max))
 
 
 def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
@@ -69,23 +65,28 @@ def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
 
 def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iterator[list[Message]]:
     """Messages in frames of so much, or of one message that is larger."""
-    frame: list[Message] = []
+    weighed = ((one, _carried_events(one), weight_bytes(one)) for one in messages)
+    return _parts(weighed, events_max, bytes_max, FRAME_MESSAGES_MAX)
+
+
+def _parts(
+    weighed: Iterable[tuple[T, int, int]],
+    events_max: int,
+    bytes_max: int,
+    count_max: int | None = None,
+) -> Iterator[list[T]]:
+    """What is given with its events and bytes, in parts of so much, or of one that is larger."""
+    part: list[T] = []
     events = size_bytes = 0
-    for message in messages:
-        weight = weight_bytes(message)
-        carried = _carried_events(message)
-        if frame and (
-            len(frame) == FRAME_MESSAGES_MAX
-            or size_bytes + weight > bytes_max
-            or events + carried > events_max
-        ):
-            yield frame
-            frame, events, size_bytes = [], 0, 0
-        frame.append(message)
-        events += carried
-        size_bytes += weight
-    if frame:
-        yield frame
+    for one, its_events, its_bytes in weighed:
+        events += its_events
+        size_bytes += its_bytes
+        if part and (events > events_max or size_bytes > bytes_max or len(part) == count_max):
+            yield part
+            part, events, size_bytes = [], its_events, its_bytes
+        part.append(one)
+    if part:
+        yield part
 
 
 def weight_bytes(message: Message) -> int:
@@ -93,20 +94,16 @@ def weight_bytes(message: Message) -> int:
     match message:
         case Publications() | HandedOver() | Deliveries():
             return _carried_bytes(message.batches)
-        case GuestCut():
+        case guests.GuestCut():
             return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
         case Subscribe() | Advertise() | TetherAdvertise():
-            return _MESSAGE_BYTES + _filter_bytes(message.filter)
-        case TakeGuest() | TetherWants() | Entrusted() | Reminder():
-            return sum(_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.subscriptions)
+            return _filters_bytes((message.filter,) if message.filter is not None else ())
+        case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | TetherWants():
+            return _filters_bytes(one.filter for one in message.subscriptions)
+        case guests.Reminder():
+            return weight_bytes(message.entrusted)
         case TetherAttach(role=Publishing(advertisements=advertisements)):
-            filters = advertisements.values()
-            return _MESSAGE_BYTES + sum(
-                _MESSAGE_BYTES + _filter_bytes(filter) for filter in filters
-            )
-        case GuestAnswer():
-            weights = [_MESSAGE_BYTES + _filter_bytes(one.filter) for one in message.wanted]
-            return _MESSAGE_BYTES + sum(weights)
+            return _filters_bytes(advertisements.values())
         case Congested():
             return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
         case MechanismMessage():
@@ -124,9 +121,10 @@ def _carried_bytes(batches: Iterable[Batch]) -> int:
     return sum([batch.bodies.size_bytes() for batch in batches])
 
 
-def _filter_bytes(filter: Filter) -> int:
-    return sum(
-        len(predicate.attribute) + len(repr(predicate.operand))
-        for conjunction in filter.conjunctions
-        for predicate in conjunction
-    )
+def _filters_bytes(filters: Iterable[Filter]) -> int:
+    weight_bytes = 0
+    for filter in filters:
+        weight_bytes += _MESSAGE_BYTES
+        for predicate in chain.from_iterable(filter.conjunctions):
+            weight_bytes += len(predicate.attribute) + len(repr(predicate.operand))
+    return weight_bytes or _MESSAGE_BYTES

@@ -4,17 +4,16 @@ All of it goes over the direct link between the two. The broker of the client is
 calls what stands for it `number`, whether that is the client as a publisher or as a subscriber;
 what was said of an earlier `attachment` does not count.
 
-What is handed over is counted by a `sequence`: that of a publisher until all have it that it was
-passed on to, that of a subscriber until the origin has it.
-
 Part of `messages`, which says what frames and messages are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from gravitate.broker.messages.guests import Natural, Wanted
+from gravitate.broker.messages.guests import Natural, Quality, Wanted
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -45,6 +44,12 @@ class Serving(msgspec.Struct, frozen=True, tag="serving"):
     move: str | None = None
 
 
+class Counted(OfTether, frozen=True):
+    """What is handed over in order and kept until it is taken: known by its attachment and this."""
+
+    sequence: Natural
+
+
 class TetherAttach(OfTether, frozen=True, tag="tether"):
     """A client of the sender's is to be attached to the receiver, in a role."""
 
@@ -73,13 +78,9 @@ class TetherSettled(OfTether, frozen=True, tag="tethersettled"):
 
 class TetherRedirect(OfTether, frozen=True, tag="tetherto"):
     """The client is to be attached to broker `target`; the receiver pauses once it has a link
-    there."""
+    there. Or (None) it is not, any more: it goes on where it is."""
 
-    target: str
-
-
-class TetherStay(OfTether, frozen=True, tag="tetherstay"):
-    """It is not, any more: it goes on where it is."""
+    target: str | None
 
 
 class TetherClosed(OfTether, frozen=True, tag="tetherclosed"):
@@ -95,8 +96,6 @@ class TetherClosed(OfTether, frozen=True, tag="tetherclosed"):
 class TetherDetach(OfTether, frozen=True, tag="untether"):
     """The client is gone, behind all that it has published, or attached elsewhere."""
 
-    sequence: Natural = 0
-
 
 # --- of publishers --------------------------------------------------------------------------------
 
@@ -107,29 +106,17 @@ class TetherHold(OfTether, frozen=True, tag="tetherhold"):
     hold: bool
 
 
-class OfCommand(OfTether, frozen=True):
-    """What a publisher does, to be done in order where it is attached."""
-
-    sequence: Natural
-
-
-class TetherAdvertise(OfCommand, frozen=True, tag="tetheradv"):
-    """It advertises `filter` under `key`."""
+class TetherAdvertise(Counted, frozen=True, tag="tetheradv"):
+    """It advertises `filter` under `key`, or (None) what it advertised under it ends."""
 
     key: str
-    filter: Filter
+    filter: Filter | None
 
 
-class TetherWithdraw(OfCommand, frozen=True, tag="tetherunadv"):
-    """What it advertised under `key` ends."""
-
-    key: str
-
-
-class HandedOver(OfCommand, frozen=True, tag="handover"):
+class HandedOver(Counted, frozen=True, tag="handover"):
     """It publishes: events that nobody has matched."""
 
-    batches: tuple[Batch, ...]
+    batches: Sequence[Batch]
 
 
 # --- of subscribers -------------------------------------------------------------------------------
@@ -143,19 +130,16 @@ class TetherWants(OfTether, frozen=True, tag="tetherwants"):
     version: Natural = 0
 
 
-class Deliveries(OfTether, frozen=True, tag="deliver"):
+class Deliveries(Counted, frozen=True, tag="deliver"):
     """Events matched for a subscriber of the receiver's, at the quality of service given, by what
     it wanted as of `version`."""
 
-    sequence: Natural
-    qos: int
-    batches: tuple[Batch, ...]
+    qos: Quality
+    batches: Sequence[Batch]
     version: Natural = 0
 
 
-FromOrigin = (
-    TetherAttach | TetherPaused | TetherDetach | TetherAdvertise | TetherWithdraw | TetherWants
-)
+FromOrigin = TetherAttach | TetherPaused | TetherDetach | TetherAdvertise | TetherWants
 """Said by the broker of the client; `HandedOver` too, which carries batches."""
-ToOrigin = TetherAttached | TetherSettled | TetherRedirect | TetherStay | TetherClosed | TetherHold
+ToOrigin = TetherAttached | TetherSettled | TetherRedirect | TetherClosed | TetherHold
 """Said by the broker where it is attached; `Deliveries` too, which carry batches."""

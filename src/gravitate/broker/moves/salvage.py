@@ -85,7 +85,7 @@ class Salvage:
             if isinstance(message, Publications | GuestCut)
             for batch in message.batches
         )
-        waiting = wanted_of(batches, answer.wanted, answer.subscriber)
+        waiting = wanted_of(batches, answer.subscriptions, answer.subscriber)
         return self.cuts(answer, (), waiting, answer.version, open=(peer,))
 
     def cuts(

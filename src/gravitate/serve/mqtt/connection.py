@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import Final, cast
 
-from gravitate.broker.interface.effects import STOPPING
+from gravitate.broker.interface import effects as e
 from gravitate.broker.interface.inputs import (
     ClientCongested,
     ClientConnected,
@@ -30,7 +29,6 @@ from gravitate.broker.interface.inputs import (
 )
 from gravitate.config.network import EVERY_HOST
 from gravitate.errors import MqttError
-from gravitate.model.events import Batch
 from gravitate.serve.mqtt.answers import close_code, farewell, moved
 from gravitate.serve.mqtt.desk import Desk
 from gravitate.serve.mqtt.handshake import ANY_PACKET_BYTES, Admission, admit, answering_version
@@ -336,49 +334,39 @@ class Connection(asyncio.Protocol):
 
     # --- the node's side ------------------------------------------------------------------------
 
-    def deliver(self, batch: Batch, qos: int, sequence: int) -> None:
-        if self._outbox.deliver(batch.bodies, qos, sequence) and self._intake is not None:
+    def deliver(self, effect: e.Deliver) -> None:
+        settled = self._outbox.deliver(effect.batch.bodies, effect.qos, effect.sequence)
+        if settled and self._intake is not None:
             self._intake.tell_acknowledged()
 
     def accept(self, count: int) -> None:
         if self._intake is not None:
             self._outbox.write(*self._intake.accepts.accepted(count))
 
-    def subscription_settled(self, name: str) -> None:
-        self._telling.settled(SUBSCRIPTION, name)
-
-    def advertisement_settled(self, name: str) -> None:
-        self._telling.settled(ADVERTISEMENT, name)
-
-    def hold_reading(self, hold: bool) -> None:
-        self._held = hold
-        self._read_or_not()
-
-    def redirect(self, target: str, host: str, port: int) -> None:
-        """The client is expected at broker `target`: it pauses, and is told to go or to stay."""
-        self._telling.redirect(target, self._reachable(host), port)
-
-    def stay(self) -> None:
-        self._telling.stay()
-
-    def ping(self, brokers: Mapping[str, tuple[str, int]], token: int) -> None:
-        """The client is to measure how far brokers are that take clients at these addresses."""
-        named = {id: (self._reachable(host), port) for id, (host, port) in brokers.items()}
-        self._telling.ping(named, token)
-
-    def attached(self) -> None:
-        self._telling.attached()
-
-    def moved(self, target: str, host: str, port: int) -> None:
-        """The broker has ended the session; the client is expected at broker `target`."""
-        server = server_reference(self._reachable(host), port)
-        self._ended(f"moved to {target}")
-        self._dismiss(ReasonCode.SERVER_MOVED, f"expected at {target}", server)
-
-    def close(self, reason: str) -> None:
-        """The broker has ended the session."""
-        self._ended(reason)
-        self._dismiss(close_code(reason), reason)
+    def tell(self, word: e.Word) -> None:
+        match word:
+            case e.SubscriptionSettled(name):
+                self._telling.settled(SUBSCRIPTION, name)
+            case e.AdvertisementSettled(name):
+                self._telling.settled(ADVERTISEMENT, name)
+            case e.HoldReading(hold):
+                self._held = hold
+                self._read_or_not()
+            case e.Attached():
+                self._telling.attached()
+            case e.PingBrokers(brokers, token):
+                found = {id: self._address(id) for id in brokers}
+                self._telling.ping({id: at for id, at in found.items() if at}, token)
+            case e.Stay():
+                self._telling.stay()
+            case e.Redirect(target):
+                if address := self._address(target):
+                    self._telling.redirect(target, *address)
+                else:
+                    # It is not told, does not pause, and stays.
+                    logger.warning("%s: no MQTT address of %s is known", self.origin, target)
+            case e.CloseSession(reason, target):
+                self._ended(reason, target)
 
     def fail(self) -> None:
         """Something went wrong in the broker while this client was served."""
@@ -391,15 +379,25 @@ class Connection(asyncio.Protocol):
         self._leave()
         self._transport.abort()
 
-    def _ended(self, reason: str) -> None:
+    def _ended(self, reason: str, target: str) -> None:
+        """The broker has ended the session; a client that moves is expected at broker `target`."""
         self._left = True
         self._host.detach(self._number)
-        if reason != STOPPING:
-            logger.info("%s: session closed: %s", self.origin, reason)
+        if reason != e.STOPPING:
+            logger.info("%s: session closed: %s %s", self.origin, reason, target)
+        if reason == e.MOVED and (address := self._address(target)):
+            server = server_reference(*address)
+            self._dismiss(ReasonCode.SERVER_MOVED, f"expected at {target}", server)
+        else:
+            self._dismiss(close_code(reason), reason)
 
-    def _reachable(self, host: str) -> str:
-        """A broker that listens everywhere is, to this client, where this one is."""
-        return str(self._transport.get_extra_info("sockname")[0]) if host in EVERY_HOST else host
+    def _address(self, broker: str) -> tuple[str, int] | None:
+        """Where a broker takes clients, if that is known. One that listens everywhere is, to this
+        client, where this one is."""
+        address = self._host.mqtt_addresses.get(broker)
+        if address is None or address[0] not in EVERY_HOST:
+            return address
+        return str(self._transport.get_extra_info("sockname")[0]), address[1]
 
     def flush(self) -> None:
         self._outbox.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from gravitate.broker.interface.inputs import Input
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 
 class Host(Protocol):
     """What a connection needs of its node."""
+
+    @property
+    def mqtt_addresses(self) -> Mapping[str, tuple[str, int]]:
+        """Where brokers take clients."""
+        ...
 
     def submit(self, input: Input) -> None: ...
 

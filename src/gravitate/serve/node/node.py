@@ -1,6 +1,6 @@
 """One broker on sockets: the driver of a broker core.
 
-Owns the clock and the batching of inputs; `interpreter` carries out the effects. Everything
+Owns the clock and the batching of inputs; the `Interpreter` carries out the effects. Everything
 submitted during one iteration of the event loop is handed to the core together, the first read
 after a quiet moment excepted (`hurry`); what comes back is buffered per connection and written
 once. Does not know frames (`links` moves them) nor MQTT (the front door attaches its connections
@@ -23,6 +23,7 @@ from typing import Final, Protocol
 
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.inputs import FrameReceived, Input, StopRequested, TimerFired
+from gravitate.broker.interface.interpreter import Interpreter
 from gravitate.broker.links.link import Link, LinkState, Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data
@@ -32,10 +33,9 @@ from gravitate.model.moves import ClientMove, ReassignSubscriber
 from gravitate.overlay.strategies import CONTENT, S0, Forwarding, Routing
 from gravitate.overlay.topology import Topology
 from gravitate.serve.descriptors import Doorkeeper
-from gravitate.serve.node.failures import Failures
-from gravitate.serve.node.interpreter import ClientConnection, Interpreter
 from gravitate.serve.node.moves import MoveRegister
 from gravitate.serve.node.status import HeldStatus, LinkStatus, NodeStatus, Readiness
+from gravitate.serve.node.surroundings import ClientConnection, Sockets
 from gravitate.serve.node.timers import Timers
 from gravitate.serve.peers.links import Neighbour, PeerLinks
 
@@ -119,14 +119,13 @@ class Node:
         self._ended = False
         self._connections = count(1)
         self._timers = Timers(self.now, lambda timer, at: self.submit(TimerFired(timer, at)))
-        self._interpreter = Interpreter(
-            broker_id,
-            self.links,
-            self._timers,
-            dict(mqtt_addresses or {}),
-            self.submit,
-            self._has_stopped,
-        )
+        around = Sockets(broker_id, self.links, self._timers, self.submit, self._has_stopped)
+        self._interpreter: Interpreter[ClientConnection] = Interpreter(around)
+        self.mqtt_addresses = dict(mqtt_addresses or {})
+        """Where brokers take clients."""
+        self.failures = around.failures
+        """What was contained."""
+        self.client_failed = around.client_failed
         self._last_incarnation = 0
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
@@ -199,11 +198,6 @@ class Node:
         """Grows with every call, over restarts too."""
         self._last_incarnation = max(self._last_incarnation + 1, microseconds_now())
         return self._last_incarnation
-
-    @property
-    def failures(self) -> Failures:
-        """What was contained."""
-        return self._interpreter.failures
 
     @property
     def sessions(self) -> int:
@@ -337,10 +331,6 @@ class Node:
                 self._loop.call_soon(self._run)
                 return inputs[:index]
         return inputs
-
-    def client_failed(self, client: ClientConnection, error: Exception) -> None:
-        """Something raised while a client was served that is no fault of it: it is closed."""
-        self._interpreter.client_failed(client, error)
 
     def _watcher_failed(self, name: str, error: Exception) -> None:
         """A mechanism or an observer raised; the broker has let go of it."""

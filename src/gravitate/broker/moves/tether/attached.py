@@ -9,34 +9,17 @@ Owns these publishers and the order of what happens to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import (
-    ENDED,
-    MOVED,
-    STOPPING,
-    TAKEN_OVER,
-    UNHEARD,
-    CloseSession,
-)
+from gravitate.broker.interface import effects
 from gravitate.broker.interface.timers import TetheredHoldOver
 from gravitate.broker.links.seek import Found
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.tether import (
-    FromOrigin,
-    HandedOver,
-    TetherAdvertise,
-    TetherAttach,
-    TetherWithdraw,
-)
+from gravitate.broker.messages.tether import FromOrigin, HandedOver, TetherAdvertise, TetherAttach
 from gravitate.broker.messages.tether import Publishing as Role
-from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
-from gravitate.broker.options import BrokerOptions
+from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.inbound import Inbound, PublishesAt
@@ -44,13 +27,13 @@ from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing
 from gravitate.broker.sessions.store import Store
 from gravitate.model.events import Batch
+from gravitate.model.filters import Filter
 
 
-class Tethered(Inbound):
-    """One publisher whose client is connected to broker `origin`, which calls it `number`."""
+class Tethered(End, Inbound):
+    """One publisher whose client is connected elsewhere."""
 
-    wants: int = 0
-    move: str | None = None
+    origin: str
 
     def __init__(
         self,
@@ -59,19 +42,11 @@ class Tethered(Inbound):
         key: Key,
         life: Life,
         attachment: int,
-        options: BrokerOptions,
         at: PublishesAt,
     ) -> None:
-        self.kind = kind
-        self.origin: str
-        self.origin, self.number = key
-        self.serial = next(remote.serials)
+        End.__init__(self, kind, remote, key)
         timer = TetheredHoldOver(self.serial)
-        super().__init__(*life, attachment, options, partial(remote.say, self), timer, at)
-
-    @property
-    def key(self) -> Key:
-        return self.origin, self.number
+        Inbound.__init__(self, *life, attachment, remote.context.options, self.say, timer, at)
 
     def listens(self) -> bool:
         return self.state is not Publishing.TAKEN
@@ -81,31 +56,19 @@ class Tethered(Inbound):
         return []
 
 
-class TetheredPublisherPorts(NamedTuple):
-    """Who is told of publishers that are attached here for others."""
-
-    on_paused: Callable[[Tethered], None]
-    on_closed: Callable[[Inbound], None]
-    """Told of publishers that end, but for departing ones."""
-
-
 class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""
 
     def __init__(
         self,
-        context: Context,
         publishers: Publishers,
-        links: LinkTable,
         remote: Remote,
         seek: Callable[[str, Found], None],
-        ports: TetheredPublisherPorts,
     ) -> None:
-        self._ports = ports
         self._seek = seek
-        self._context = context
+        self._here = remote.context.broker_id
         self._publishers = publishers
-        self._links = links
+        self._links = remote.links
         self._remote = remote
         self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
         """Publishers that have been ended by the other end, which waits to hear that this is known
@@ -133,15 +96,15 @@ class TetheredPublishers:
     def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
         life, key = (message.client, message.incarnation), (origin, message.number)
         publisher = self._make(key, life, message.attachment)
-        if self._stopping and origin != self._context.broker_id:
-            publisher.say(CloseSession(STOPPING))
+        if self._stopping and origin != self._here:
+            publisher.say(effects.CloseSession(effects.STOPPING))
             return
         former: list[Inbound] = []
         for one in self.of(life):
             former.append(one)
             self._remove(one, Publishing.ENDING)
             if one.key != key:
-                one.say(CloseSession(TAKEN_OVER))
+                one.say(effects.CloseSession(effects.TAKEN_OVER))
         former += self._publishers.came_back(*life)
         self._remote.add(publisher)
         publisher.lost = role.lost or ""
@@ -167,7 +130,7 @@ class TetheredPublishers:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.state is Publishing.HERE
-        key = (self._context.broker_id, number)
+        key = (self._here, number)
         publisher = self._make(key, session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
         self._publishers.own(publisher)
@@ -175,18 +138,17 @@ class TetheredPublishers:
         return publisher
 
     def _make(self, key: Key, life: Life, attachment: int) -> Tethered:
-        options = self._context.options
-        return Tethered(self, self._remote, key, life, attachment, options, self._publishers)
+        return Tethered(self, self._remote, key, life, attachment, self._publishers)
 
     def do(self, end: Tethered, message: FromOrigin | HandedOver) -> None:
         match message:
             case HandedOver():
                 for batch in message.batches:
                     self._publish(end, batch)
-            case TetherAdvertise():
-                self._publishers.advertise(end, message.key, message.filter)
-            case TetherWithdraw():
+            case TetherAdvertise(filter=None):
                 self._publishers.withdraw(end, message.key)
+            case TetherAdvertise(filter=Filter() as filter):
+                self._publishers.advertise(end, message.key, filter)
 
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
@@ -195,9 +157,6 @@ class TetheredPublishers:
             self._links.retain(mark)
             publisher.marks.append(mark)
         self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
-
-    def on_paused(self, end: Tethered) -> None:
-        self._ports.on_paused(end)
 
     def detach(self, end: Tethered) -> None:
         if end.listens():
@@ -211,30 +170,27 @@ class TetheredPublishers:
         publisher.move = move
         self._remove(publisher, Publishing.DEPARTING)
         self._publishers.depart(publisher)
-        publisher.say(CloseSession(MOVED, target))
+        publisher.say(effects.CloseSession(effects.MOVED, target))
 
     def taken_over(self, publisher: Inbound) -> None:
         """It is attached elsewhere; the other end may know."""
         if isinstance(publisher, Tethered):
             self._remove(publisher, Publishing.GONE)
-            publisher.say(CloseSession(TAKEN_OVER))
-            self._ports.on_closed(publisher)
+            publisher.say(effects.CloseSession(effects.TAKEN_OVER))
+            self._remote.ports.on_closed(publisher)
 
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
         if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
-            publisher.say(CloseSession(ENDED))
-            self._publishers.ports.on_left(publisher)
+            publisher.say(effects.CloseSession(effects.ENDED))
+            self._remote.ports.on_left(publisher.origin)
 
     def expects(self, origin: str) -> bool:
         """Whether clients of a broker were attached here that may come back, or are to end."""
         return any(
             origin in store.origins() for store in (self._publishers.departing, self._leaving)
         )
-
-    def on_origin_lost(self, end: Tethered) -> None:
-        self.close(end)
 
     def forget(self, origin: str) -> None:
         """Nobody waits there any more to hear that something has ended."""
@@ -249,21 +205,23 @@ class TetheredPublishers:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
         after this, for it would be acknowledged and not be published."""
         for publisher in list(self):
-            if publisher.origin != self._context.broker_id:
-                reason = UNHEARD if publisher.unsettled_advertisements else STOPPING
+            if publisher.origin != self._here:
+                reason = effects.UNHEARD if publisher.unsettled_advertisements else effects.STOPPING
                 self.close(publisher)
-                publisher.say(CloseSession(reason))
+                publisher.say(effects.CloseSession(reason))
 
     def hold_expired(self, serial: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._remote.by_serial(serial)
+        publisher = self._remote.by_serial.get(serial)
         if isinstance(publisher, Tethered):
             self._publishers.release(publisher)
 
     def close(self, end: Tethered) -> None:
         self._remove(end, Publishing.ENDING)
         self._publishers.unadvertise_all(end)
-        self._ports.on_closed(end)
+        self._remote.ports.on_closed(end)
+
+    on_origin_lost = close
 
     def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""
@@ -271,4 +229,3 @@ class TetheredPublishers:
         publisher.enter(state)
         self._remote.remove(publisher)
         self._publishers.ports.on_gone(publisher.life)
-        self._publishers.ports.on_left(publisher)

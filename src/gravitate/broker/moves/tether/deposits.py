@@ -6,18 +6,14 @@ subscribed at home. So a broker *entrusts* its neighbours with what such a subsc
 when it comes back without memory they remind it, ahead of the events they have queued for it: it
 goes on keeping what comes, and has it when it is asked.
 
-`Deposits` owns what neighbours have entrusted this broker with, `Reminders` what becomes of those
-that it is reminded of.
+Owns what neighbours have entrusted this broker with, and what becomes of those that it is reminded
+of: it keeps what comes for them until somebody asks for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
-from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.links.table import LinkTable
-from gravitate.broker.messages.frames import Control
 from gravitate.broker.messages.guests import Entrusted, Reminder
 from gravitate.broker.messages.parcels import weight_bytes
 from gravitate.broker.moves.salvage import wanted_by_each
@@ -30,25 +26,19 @@ from gravitate.broker.sessions.subscriptions import Subscriptions
 
 class Deposits:
     def __init__(
-        self,
-        bytes_max: int,
-        links: LinkTable,
-        send: Callable[[str, Control], None],
-        tethered: TetheredSubscribers,
+        self, subscriptions: Subscriptions, remote: Remote, tethered: TetheredSubscribers
     ) -> None:
-        self._bytes_max = bytes_max
-        self._links = links
-        self._send = send
+        self._context = remote.context
+        self._dispatch = remote.dispatch
+        self._subscriptions = subscriptions
+        self._remote = remote
         self._tethered = tethered
         self._by_neighbour: dict[str, dict[tuple[str, int], Entrusted]] = {}
         self._bytes: Counter[str] = Counter()
         """What these weigh, by neighbour."""
         self.refused = 0
-
-    def tell(self, entrusted: Entrusted) -> None:
-        """Something has changed about a subscriber that is served here for another."""
-        for peer in self._links.neighbours():
-            self._send(peer, entrusted)
+        self._reminded: list[tuple[TetheredSubscriber, Entrusted]] = []
+        """Of whom this broker was reminded in this step."""
 
     def heard(self, peer: str, entrusted: Entrusted) -> None:
         """A neighbour serves somebody, or no longer does."""
@@ -59,7 +49,7 @@ class Deposits:
             self._bytes[peer] -= weight_bytes(former)
         if entrusted.subscriptions:
             weight = weight_bytes(entrusted)
-            if self._bytes[peer] + weight <= self._bytes_max:
+            if self._bytes[peer] + weight <= self._context.options.deposits_bytes_max:
                 known[key] = entrusted
                 self._bytes[peer] += weight
             else:
@@ -70,70 +60,47 @@ class Deposits:
     def reset(self, peer: str) -> None:
         """A link starts anew: remind a neighbour that has lost its memory, and say all again. What
         it is reminded of it entrusts again, or is done with; until then it may be killed again."""
-        if self._links[peer].has_forgotten:
-            for one in self._by_neighbour.get(peer, {}).values():
-                whose = (one.number, one.attachment, one.origin, one.subscriber, one.incarnation)
-                self._send(peer, Reminder(*whose, one.subscriptions, one.version))
+        if self._remote.links[peer].has_forgotten:
+            for entrusted in self._by_neighbour.get(peer, {}).values():
+                self._dispatch.send_control(peer, Reminder(entrusted))
         else:
             self.forget(peer)
         for subscriber in self._tethered.visitors():
-            self._send(peer, self._tethered.served(subscriber))
+            self._dispatch.send_control(peer, self._tethered.served(subscriber))
 
     def forget(self, peer: str) -> None:
         """A neighbour is given up."""
         self._by_neighbour.pop(peer, None)
         self._bytes.pop(peer, None)
 
-
-class Reminders:
-    """Subscribers that this broker has served before it lost its memory: it keeps what comes for
-    them until somebody asks for it."""
-
-    def __init__(
-        self,
-        here: str,
-        dispatch: Dispatch,
-        subscriptions: Subscriptions,
-        remote: Remote,
-        tethered: TetheredSubscribers,
-        tell: Callable[[Entrusted], None],
-    ) -> None:
-        self._here = here
-        self._dispatch = dispatch
-        self._subscriptions = subscriptions
-        self._remote = remote
-        self._tethered = tethered
-        self._tell = tell
-        self._reminded: list[tuple[TetheredSubscriber, Reminder]] = []
-        """Those of this step."""
-
-    def remind(self, reminder: Reminder) -> None:
-        key = (reminder.origin, reminder.number)
-        if reminder.origin == self._here or self._remote.get(key) is not None:
-            about = (reminder.number, reminder.attachment, reminder.origin)
+    def reminded(self, peer: str, reminder: Reminder) -> None:
+        """A neighbour says what it was entrusted with before this broker lost its memory."""
+        said = reminder.entrusted
+        key = (said.origin, said.number)
+        if said.origin == self._context.broker_id or self._remote.get(key) is not None:
             known = self._tethered.get(key)
-            self._tell(Entrusted(*about) if known is None else self._tethered.served(known))
+            nobody = Entrusted(said.number, said.attachment, said.origin)
+            self._tethered.entrust(nobody if known is None else self._tethered.served(known))
             return
-        whose = (reminder.subscriber, reminder.incarnation)
-        subscriber = self._tethered.make(key, *whose, Owed.REMINDED)
-        subscriber.attachment = reminder.attachment
-        subscriber.version = subscriber.wants = reminder.version
+        subscriber = self._tethered.make(key, said.subscriber, said.incarnation, Owed.REMINDED)
+        subscriber.attachment = said.attachment
+        subscriber.version = subscriber.wants = said.version
         subscriber.series = f"r{subscriber.serial}."
         self._remote.add(subscriber)
         self._tethered.set_lease(subscriber)
-        for wanted in reminder.subscriptions:
+        for wanted in said.subscriptions:
             self._subscriptions.subscribe(subscriber, wanted, is_renewed=True)
-        self._reminded.append((subscriber, reminder))
+        self._reminded.append((subscriber, said))
         self._tethered.tell_served(subscriber)
 
     def look_back(self) -> None:
         """What came before this broker was reminded, for all that it was reminded of lately."""
         if self._reminded:
             reminded, self._reminded = self._reminded, []
-            wanted = [(one.id, reminder.subscriptions) for one, reminder in reminded]
+            wanted = [(one.id, said.subscriptions) for one, said in reminded]
             missed = wanted_by_each(self._dispatch.recent or (), wanted)
-            for (subscriber, reminder), backlog in zip(reminded, missed, strict=True):
+            for (subscriber, said), backlog in zip(reminded, missed, strict=True):
                 if self._remote.has(subscriber):
-                    subscriber.cut((), backlog, reminder.version)
+                    subscriber.cut((), backlog, said.version)
                     if subscriber.keeps_too_much():
                         self._dispatch.overloaded[subscriber] = None

@@ -3,29 +3,29 @@
 Like what a client of this broker's is owed, but that it goes to the broker of the client: it is
 kept until that one has it, and retained with the neighbours that it came from.
 
-Does not know when it is served, nor by what message it is handed over (`served`).
+Does not know when it is served (`served`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from gravitate.broker.context import Context
-from gravitate.broker.interface.effects import ToClient
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.parcels import divided
-from gravitate.broker.moves.tether.remote import EndKind, Key, Remote
+from gravitate.broker.messages.tether import Deliveries
+from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
 from gravitate.broker.sessions.backlog import Backlog, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch
 
 
-class TetheredSubscriber(Outbound):
-    """One subscriber whose client is connected to broker `origin`, which calls it `number`."""
+class TetheredSubscriber(End, Outbound):
+    """One subscriber whose client is connected elsewhere."""
+
+    origin: str
 
     def __init__(
         self,
@@ -35,31 +35,20 @@ class TetheredSubscriber(Outbound):
         id: str,
         incarnation: int,
         state: Owed,
-        context: Context,
-        links: LinkTable,
-        send: Callable[[TetheredSubscriber, Batch, int, int, int], bool],
     ) -> None:
-        super().__init__(id, incarnation, context, state, links)
-        self.kind = kind
-        self._remote = remote
-        self.origin: str
-        self.origin, self.number = key
-        self.serial = next(remote.serials)
+        context = remote.context
+        End.__init__(self, kind, remote, key)
+        Outbound.__init__(self, id, incarnation, context, state, remote.links)
         self.attachment = 0
         is_visitor = self.origin != context.broker_id
-        self._keepers = self._possible_keepers = links if is_visitor else None
+        self._keepers = self._possible_keepers = remote.links if is_visitor else None
         """The links whose other ends keep what comes for it; none do for this broker's own."""
-        self._send = send
-        self._numbers: deque[tuple[int, int]] = deque()
-        """Of what waits, for it was handed over and is not taken: the attachment, and the
-        sequence."""
+        self._messages: deque[tuple[int, int]] = deque()
+        """Those that have brought what waits, for it was handed over and is not taken: their
+        attachment and sequence."""
         self._sequence = 0
-        self.wants = 0
-        """As of when it is known what the client wants."""
         self.version = 0
-        """The same of what is matched."""
-        self.move: str | None = None
-        """The one that leads it elsewhere, to be told to the origin."""
+        """As of when it is known what is matched."""
         self._waiting_lives: set[Life] = set()
         """Publishers of whom something earlier may be missing."""
         self._direct_lives: set[Life] = set()
@@ -67,15 +56,8 @@ class TetheredSubscriber(Outbound):
         self.recalled: tuple[Seen, Backlog] | None = None
         """What the origin is told that has recalled it."""
 
-    @property
-    def key(self) -> Key:
-        return self.origin, self.number
-
     def listens(self) -> bool:
         return self.recalled is None
-
-    def say(self, effect: ToClient) -> None:
-        self._remote.say(self, effect)
 
     def offer(self, batch: Batch, qos: int) -> bool:
         return self._take(batch.compacted(), qos, self._source(self.version))
@@ -91,9 +73,11 @@ class TetheredSubscriber(Outbound):
             if not self.waiting.add(part, qos, source):
                 return False
             self._sequence += 1
-            self._numbers.append((self.attachment, self._sequence))
-            if self._send(self, part, qos, self._sequence, source.version):
-                self.taken(self.attachment, self._sequence)
+            about = (self.number, self.attachment, self._sequence)
+            self._messages.append(about[1:])
+            message = Deliveries(*about, qos, (part,), source.version)
+            if self._remote.hand_over(self.origin, message):
+                self.taken(message)
         return True
 
     def _is_kept(self, batch: Batch) -> bool:
@@ -155,12 +139,12 @@ class TetheredSubscriber(Outbound):
 
     def discard(self) -> None:
         super().discard()
-        self._numbers.clear()
+        self._messages.clear()
 
-    def taken(self, attachment: int, sequence: int) -> None:
+    def taken(self, message: Deliveries) -> None:
         """The origin has what was handed over, if that is the first of it."""
-        if self._numbers and self._numbers[0] == (attachment, sequence):
-            self._numbers.popleft()
+        if self._messages and self._messages[0] == (message.attachment, message.sequence):
+            self._messages.popleft()
             self.waiting.take_first()
 
     def drained(self) -> bool:

@@ -17,7 +17,8 @@ handed over, nor the other end (`remote`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 
@@ -26,22 +27,7 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
 from gravitate.broker.interface.timers import TetherLate
 from gravitate.broker.links.demand import TetherLinks
-from gravitate.broker.messages.tether import (
-    FromOrigin,
-    HandedOver,
-    Publishing,
-    Serving,
-    TetherAttach,
-    TetherAttached,
-    TetherClosed,
-    TetherDetach,
-    TetherHold,
-    TetherPaused,
-    TetherRedirect,
-    TetherSettled,
-    TetherStay,
-    ToOrigin,
-)
+from gravitate.broker.messages import tether as t
 from gravitate.errors import PeerError
 from gravitate.model.machines import Machine, Row
 
@@ -98,36 +84,25 @@ HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
 """Where it was has nothing more to say."""
 
 
+@dataclass(eq=False)
 class Tether:
     """One client of this broker, as a publisher or as a subscriber."""
 
-    __slots__ = (
-        "attachment", "client", "destination", "former", "incarnation", "kind", "number", "place",
-        "source", "state",
-    )  # fmt: skip
+    kind: Kind[Any]
+    number: int
+    client: str
+    incarnation: int
+    attachment: int
+    place: str
+    """Where it is attached, or is being attached."""
+    former: str | None = None
+    """Where it goes back to when that does not succeed."""
+    destination: str | None = None
+    """Where it has been told to go."""
 
-    def __init__(
-        self,
-        kind: Kind[Any],
-        number: int,
-        client: str,
-        incarnation: int,
-        attachment: int,
-        here: str,
-    ) -> None:
-        self.kind = kind
-        self.number = number
-        self.client = client
-        self.incarnation = incarnation
-        self.attachment = attachment
+    def __post_init__(self) -> None:
         self.state = TETHER.enter(None, State.ATTACHED)
-        self.place = here
-        """Where it is attached, or is being attached."""
-        self.former: str | None = None
-        """Where it goes back to when that does not succeed."""
-        self.destination: str | None = None
-        """Where it has been told to go."""
-        self.source = here
+        self.source = self.place
         """Where it was last attached."""
 
     def enter(self, state: State) -> None:
@@ -137,10 +112,18 @@ class Tether:
         """Brokers that it is at, goes to, or may go back to."""
         return {peer for peer in (self.place, self.former, self.destination) if peer is not None}
 
+    def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing | t.Serving:
+        """What it is to be attached as; see `Publishing`."""
+        raise NotImplementedError
+
+    def arrive(self, here: str) -> None:
+        """It is attached to its place."""
+        self.source = self.place
+
     def may_move(self) -> bool:
         return True
 
-    def is_lost_by(self, peer: str, message: TetherClosed) -> bool:
+    def is_lost_by(self, peer: str, message: t.TetherClosed) -> bool:
         """Whether something is lost that the client should have had, wherever it goes on."""
         return False
 
@@ -151,13 +134,8 @@ T = TypeVar("T", contravariant=True)
 class Kind(Protocol[T]):
     """What a tether does as a publisher's, or as a subscriber's."""
 
-    def role(self, tether: T, was: tuple[str, ...], lost: str | None) -> Publishing | Serving:
-        """What it is to be attached as; see `Publishing`."""
-
     def on_attaching(self, tether: T, move: str | None) -> None:
         """It was sent elsewhere by a move, or (None) cannot stay where it is."""
-
-    def on_attached(self, tether: T) -> None: ...
 
     def go_on(self, tether: T) -> None:
         """Nothing need wait any more."""
@@ -166,7 +144,7 @@ class Kind(Protocol[T]):
         """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
         reached."""
 
-    def on_said(self, tether: T, message: TetherSettled | TetherHold) -> None: ...
+    def on_said(self, tether: T, message: t.TetherSettled | t.TetherHold) -> None: ...
 
     def on_closed(self, tether: T, reason: str) -> None:
         """It is not attached any more, and was not sent elsewhere."""
@@ -181,11 +159,11 @@ class Tethers:
         context: Context,
         dispatch: Dispatch,
         links: TetherLinks,
-        tell_here: Callable[[str, FromOrigin | HandedOver], None],
+        tell_here: Callable[[str, t.FromOrigin | t.HandedOver], None],
         close_session: Callable[[str, str], None],
     ) -> None:
-        self._context = context
-        self._dispatch = dispatch
+        self.context = context
+        self.dispatch = dispatch
         self.links = links
         self._tell_here = tell_here
         self.close_session = close_session
@@ -193,9 +171,6 @@ class Tethers:
         self._at: dict[str, dict[int, Tether]] = {}
         """By the brokers that they are at, go to, or may go back to."""
         self.numbers = count(1)
-
-    def __iter__(self) -> Iterator[Tether]:
-        return iter(self._by_number.values())
 
     def get(self, number: int) -> Tether | None:
         return self._by_number.get(number)
@@ -240,13 +215,13 @@ class Tethers:
 
     # What is said --------------------------------------------------------------------------
 
-    def say(self, broker: str, message: FromOrigin | HandedOver) -> None:
-        here = self._context.broker_id
+    def say(self, broker: str, message: t.FromOrigin | t.HandedOver) -> None:
+        here = self.context.broker_id
         if broker == here:
             self._tell_here(here, message)
         else:
             self.links.want(broker)
-            self._dispatch.send_control(broker, message)
+            self.dispatch.send_control(broker, message)
 
     def attach(
         self,
@@ -262,24 +237,24 @@ class Tethers:
         tether.attachment += 1
         tether.kind.on_attaching(tether, move)
         self.put(tether, place, former)
-        if place != self._context.broker_id:
+        if place != self.context.broker_id:
             self.wait(tether)
         self.say_attach(tether, was, lost)
 
     def wait(self, tether: Tether) -> None:
         """What is to become of it does so in time."""
-        at = self._context.now + ARRIVE_S_MAX
-        self._context.set_timer(TetherLate(tether.number), at)
+        at = self.context.now + ARRIVE_S_MAX
+        self.context.set_timer(TetherLate(tether.number), at)
 
     def say_attach(
         self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
     ) -> None:
         about = (tether.number, tether.attachment, tether.client, tether.incarnation)
-        self.say(tether.place, TetherAttach(*about, tether.kind.role(tether, was, lost)))
+        self.say(tether.place, t.TetherAttach(*about, tether.role(was, lost)))
 
     def _pause(self, tether: Tether) -> None:
         tether.enter(State.PAUSED)
-        self.say(tether.place, TetherPaused(tether.number, tether.attachment))
+        self.say(tether.place, t.TetherPaused(tether.number, tether.attachment))
 
     def _go_on(self, tether: Tether) -> None:
         tether.enter(State.ATTACHED)
@@ -289,7 +264,7 @@ class Tethers:
         """It could not be attached where it was to go."""
         former, target = tether.former, tether.place
         if self.links.is_up(target):
-            self.say(target, TetherDetach(tether.number, tether.attachment))
+            self.say(target, t.TetherDetach(tether.number, tether.attachment))
         if former is not None and self.links.is_up(former):
             self.attach(tether, former)
         else:
@@ -297,43 +272,42 @@ class Tethers:
 
     # What the broker it is attached to says ------------------------------------------------
 
-    def handle(self, peer: str, message: ToOrigin) -> None:
+    def handle(self, peer: str, message: t.ToOrigin) -> None:
         tether = self._by_number.get(message.number)
         if tether is None:
             return
-        if isinstance(message, TetherClosed) and tether.is_lost_by(peer, message):
+        if isinstance(message, t.TetherClosed) and tether.is_lost_by(peer, message):
             self.close_session(tether.client, message.reason)
             return
         is_current = (tether.place, tether.attachment) == (peer, message.attachment)
         if not is_current or tether.state in HOMEWARD:
             return  # of where it was before
         match message:
-            case TetherAttached():
+            case t.TetherAttached():
                 if tether.state is State.ATTACHING:
-                    tether.kind.on_attached(tether)
-                    tether.source = tether.place
+                    tether.arrive(self.context.broker_id)
                     self.put(tether, tether.place)
                     self._go_on(tether)
-            case TetherSettled() | TetherHold():
+            case t.TetherSettled() | t.TetherHold():
                 tether.kind.on_said(tether, message)
-            case TetherRedirect():
-                self._redirected(tether, message.target)
-            case TetherStay():
+            case t.TetherRedirect(target=None):
                 self.put(tether, tether.place, tether.former)
                 if tether.state is State.PAUSED:
                     self._go_on(tether)
-            case TetherClosed():
+            case t.TetherRedirect(target=str() as target):
+                self._redirected(tether, target)
+            case t.TetherClosed():
                 self._closed(tether, message)
 
     def _redirected(self, tether: Tether, target: str) -> None:
         if tether.state is State.ATTACHED and tether.may_move() and target != tether.place:
             self.put(tether, tether.place, destination=target)
-            if target != self._context.broker_id:
+            if target != self.context.broker_id:
                 self.links.want(target)
             if self.links.is_up(target):
                 self._pause(tether)
 
-    def _closed(self, tether: Tether, message: TetherClosed) -> None:
+    def _closed(self, tether: Tether, message: t.TetherClosed) -> None:
         if message.reason == MOVED and tether.state is State.PAUSED:
             if message.target is None:
                 raise PeerError("wrong-target", f"{tether.client!r} is sent nowhere")
@@ -378,7 +352,7 @@ class Tethers:
         tether = self._by_number.get(number)
         if tether is None:
             return
-        if tether.state is State.ATTACHING and tether.place != self._context.broker_id:
+        if tether.state is State.ATTACHING and tether.place != self.context.broker_id:
             self._go_back(tether)
         elif tether.state is State.UNHEARD:
             tether.kind.go_home(tether, None)

@@ -21,33 +21,16 @@ ahead of what the client may publish when it comes back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import (
-    ENDED,
-    STOPPING,
-    TAKEN_OVER,
-    UNHEARD,
-    AdvertisementSettled,
-    Attached,
-)
+from gravitate.broker.interface import effects
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
+from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.frames import Message
 from gravitate.broker.messages.parcels import divided
-from gravitate.broker.messages.tether import (
-    HandedOver,
-    Publishing,
-    TetherAdvertise,
-    TetherDetach,
-    TetherHold,
-    TetherSettled,
-    TetherWithdraw,
-)
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.routing.router import Router
@@ -57,16 +40,12 @@ from gravitate.broker.sessions.states import Publishing as InboundState
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
-Command = HandedOver | TetherAdvertise | TetherWithdraw | TetherDetach
+Command = t.HandedOver | t.TetherAdvertise | t.TetherDetach
 """What is handed over in order, once."""
 
 
 class PublisherTether(Tether):
     """One client of this broker as a publisher: what is on the way to where it is attached."""
-
-    __slots__ = (
-        "_sequence", "advertised", "heard", "held", "kept", "sent", "session", "unsent",
-    )  # fmt: skip
 
     def __init__(self, kind: PublisherTethers, number: int, session: Inbound, here: str) -> None:
         super().__init__(kind, number, *session.life, session.attachment, here)
@@ -82,20 +61,24 @@ class PublisherTether(Tether):
         """Not handed over yet."""
         self.unsent = Measure()
         """Of what is kept."""
+        self.sequence = 0
+        """Of the last command that was handed over."""
         self.held = False
         """The other broker has said that too much of it waits there."""
-        self._sequence = 0
 
     @property
     def life(self) -> Life:
         return self.client, self.incarnation
+
+    def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing:
+        return t.Publishing(dict(self.advertised), was, lost)
 
     def may_move(self) -> bool:
         return not self.is_finishing()
 
     def is_finishing(self) -> bool:
         """Whether the end of the publisher has been handed over."""
-        return bool(self.sent) and type(self.sent[-1]) is TetherDetach
+        return bool(self.sent) and type(self.sent[-1]) is t.TetherDetach
 
     def keep(self, command: Command) -> None:
         self.kept.append(command)
@@ -109,21 +92,15 @@ class PublisherTether(Tether):
             self.unsent.take(batch.bodies)
         return command
 
-    def numbered(self, command: Command) -> Command:
-        """A command as it is handed over now."""
-        self._sequence += 1
-        numbers = {"attachment": self.attachment, "sequence": self._sequence}
-        return msgspec.structs.replace(command, **numbers)
-
-    def is_next_taken(self, command: Command) -> bool:
-        """Whether a command is the first of those that are sent."""
-        if not self.sent:
+    def is_next_taken(self, peer: str, message: t.Counted) -> bool:
+        """Whether it is the first of what was sent where it is attached."""
+        if self.place != peer or not self.sent:
             return False
         first = self.sent[0]
-        return (first.attachment, first.sequence) == (command.attachment, command.sequence)
-
-    def note_taken(self, command: Command) -> None:
-        _apply(self.advertised, command)
+        return isinstance(first, t.Counted) and (first.attachment, first.sequence) == (
+            message.attachment,
+            message.sequence,
+        )
 
     def take_back(self) -> None:
         """What was handed over and not taken will be handed over again."""
@@ -139,13 +116,13 @@ class PublisherTether(Tether):
         self.session = session
         session.attachment = self.attachment
         self.sent, self.kept = (
-            deque(c for c in commands if type(c) is not TetherDetach)
+            deque(c for c in commands if type(c) is not t.TetherDetach)
             for commands in (self.sent, self.kept)
         )
         advertised = dict(self.advertised)
         for command in (*self.sent, *self.kept):
             _apply(advertised, command)
-        self.kept.extend(TetherWithdraw(self.number, 0, 0, key) for key in advertised)
+        self.kept.extend(t.TetherAdvertise(self.number, 0, 0, key, None) for key in advertised)
 
     def has_heard(self) -> bool:
         """Whether all that it advertised elsewhere has been heard of here, if need be."""
@@ -154,20 +131,23 @@ class PublisherTether(Tether):
     def advertise_anew(self) -> None:
         """What was advertised has ended everywhere, and is to be advertised again first of all."""
         advertised, self.advertised = self.advertised, {}
-        again = [TetherAdvertise(self.number, 0, 0, key, what) for key, what in advertised.items()]
+        again = [
+            t.TetherAdvertise(self.number, 0, 0, key, what) for key, what in advertised.items()
+        ]
         self.kept.extendleft(reversed(again))
 
 
-def _batches(command: Command) -> tuple[Batch, ...]:
-    return command.batches if isinstance(command, HandedOver) else ()
+def _batches(command: Command) -> Sequence[Batch]:
+    return command.batches if isinstance(command, t.HandedOver) else ()
 
 
 def _apply(advertised: dict[str, Filter], command: Command) -> None:
     """What is advertised after a command has been taken."""
-    if isinstance(command, TetherAdvertise):
-        advertised[command.key] = command.filter
-    elif isinstance(command, TetherWithdraw):
-        advertised.pop(command.key, None)
+    if isinstance(command, t.TetherAdvertise):
+        if command.filter is not None:
+            advertised[command.key] = command.filter
+        else:
+            advertised.pop(command.key, None)
 
 
 class PublisherTethers:
@@ -175,16 +155,13 @@ class PublisherTethers:
 
     def __init__(
         self,
-        context: Context,
         router: Router,
-        dispatch: Dispatch,
         publishers: Publishers,
         tethered: TetheredPublishers,
         tethers: Tethers,
     ) -> None:
-        self._context = context
+        self._context = tethers.context
         self._router = router
-        self._dispatch = dispatch
         self._publishers = publishers
         self._tethered = tethered
         self._tethers = tethers
@@ -194,9 +171,6 @@ class PublisherTethers:
 
     def __iter__(self) -> Iterator[PublisherTether]:
         return iter(self._by_life.values())
-
-    def __len__(self) -> int:
-        return len(self._by_life)
 
     # What the client does ------------------------------------------------------------------
 
@@ -220,7 +194,7 @@ class PublisherTethers:
         session.at = self
         if finishing:
             self.go_home(tether)
-        session.say(Attached())
+        session.say(effects.Attached())
         return True
 
     def advertise(self, session: Inbound, key: str, filter: Filter) -> None:
@@ -229,13 +203,13 @@ class PublisherTethers:
             session.advertisement_ended()
         session.advertisements.put(key, filter)
         tether.heard.discard(key)
-        self._pass(tether, TetherAdvertise(tether.number, 0, 0, key, filter))
+        self._pass(tether, t.TetherAdvertise(tether.number, 0, 0, key, filter))
 
     def withdraw(self, session: Inbound, key: str) -> None:
         if session.advertisements.take(key) is not None:
             session.advertisement_ended()
             tether = self._by_life[session.life]
-            self._pass(tether, TetherWithdraw(tether.number, 0, 0, key))
+            self._pass(tether, t.TetherAdvertise(tether.number, 0, 0, key, None))
 
     def publish(self, session: Inbound, batch: Batch) -> None:
         tether = self._by_life[session.life]
@@ -245,7 +219,7 @@ class PublisherTethers:
         for key in ended:
             self.withdraw(session, key)
         for part in divided((batch,), self._context.options.frame_events_max):
-            self._pass(tether, HandedOver(tether.number, 0, 0, (part,)))
+            self._pass(tether, t.HandedOver(tether.number, 0, 0, (part,)))
 
     def place(self, session: Inbound) -> str:
         return self._by_life[session.life].place
@@ -264,7 +238,7 @@ class PublisherTethers:
         tether.session = None
         session.at = self._publishers
         session.enter(InboundState.GONE)
-        self._pass(tether, TetherDetach(tether.number, 0))
+        self._pass(tether, t.TetherDetach(tether.number, 0))
 
     # Handing over --------------------------------------------------------------------------
 
@@ -273,37 +247,36 @@ class PublisherTethers:
             self._hand_over(tether, command)
             return
         tether.keep(command)
-        if isinstance(command, HandedOver):
+        if isinstance(command, t.HandedOver):
             self._update_reading(tether)
 
     def _hand_over(self, tether: PublisherTether, command: Command) -> None:
-        command = tether.numbered(command)
+        numbers = {"attachment": tether.attachment}
+        if isinstance(command, t.Counted):
+            tether.sequence += 1
+            numbers["sequence"] = tether.sequence
+        command = msgspec.structs.replace(command, **numbers)
         here, place = self._context.broker_id, tether.place
         if place == here:
             self._tethers.say(here, command)
             self._note_taken(tether, command)
             return
         tether.sent.append(command)
-        self._dispatch.send_control(place, command)
+        self._tethers.dispatch.send_control(place, command)
         for batch in _batches(command):
             for observer in self._context.observers:
                 observer.on_handed_over(here, place, batch, self._context.now)
 
     def taken(self, peer: str, message: Message) -> None:
         """The other end of a link has taken a message of this one's."""
-        if not isinstance(message, HandedOver | TetherAdvertise | TetherWithdraw):
-            return
-        tether = self._tethers.get(message.number)
-        if (
-            isinstance(tether, PublisherTether)
-            and tether.place == peer
-            and tether.is_next_taken(message)
-        ):
-            self._note_taken(tether, tether.sent.popleft())
+        if isinstance(message, t.HandedOver | t.TetherAdvertise):
+            tether = self._tethers.get(message.number)
+            if isinstance(tether, PublisherTether) and tether.is_next_taken(peer, message):
+                self._note_taken(tether, tether.sent.popleft())
 
     def _note_taken(self, tether: PublisherTether, command: Command) -> None:
-        tether.note_taken(command)
-        if type(command) is TetherDetach:
+        _apply(tether.advertised, command)
+        if type(command) is t.TetherDetach:
             self._end(tether)
 
     def go_on(self, tether: PublisherTether) -> None:
@@ -322,13 +295,10 @@ class PublisherTethers:
 
     # Being attached elsewhere --------------------------------------------------------------
 
-    def role(self, tether: PublisherTether, was: tuple[str, ...], lost: str | None) -> Publishing:
-        return Publishing(dict(tether.advertised), was, lost)
-
     def on_attaching(self, tether: PublisherTether, move: str | None) -> None:
         while move is not None and tether.sent:
             # Where it was had been told of the pause, so it has taken all that was ahead of it.
-            tether.note_taken(tether.sent.popleft())
+            _apply(tether.advertised, tether.sent.popleft())
         tether.take_back()
         tether.held = False
         self._homeward.pop(tether.number, None)
@@ -336,37 +306,34 @@ class PublisherTethers:
             tether.session.attachment = tether.attachment
         self._update_reading(tether)
 
-    def on_attached(self, tether: PublisherTether) -> None:
-        pass
-
     def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
         self._tethers.attach(tether, self._context.broker_id, lost=lost)
 
-    def on_said(self, tether: PublisherTether, message: TetherSettled | TetherHold) -> None:
-        if isinstance(message, TetherHold):
+    def on_said(self, tether: PublisherTether, message: t.TetherSettled | t.TetherHold) -> None:
+        if isinstance(message, t.TetherHold):
             tether.held = message.hold
             self._update_reading(tether)
         elif tether.session is not None:
-            tether.session.say(AdvertisementSettled(message.name))
+            tether.session.say(effects.AdvertisementSettled(message.name))
 
     def on_closed(self, tether: PublisherTether, reason: str) -> None:
-        if reason in (STOPPING, UNHEARD):
+        if reason in (effects.STOPPING, effects.UNHEARD):
             self._withdraw(tether, reason)
-        elif reason == ENDED and tether.is_finishing():
+        elif reason == effects.ENDED and tether.is_finishing():
             while tether.sent:
                 self._note_taken(tether, tether.sent.popleft())
-        elif reason == TAKEN_OVER:
+        elif reason == effects.TAKEN_OVER:
             session, tether.session = tether.session, None
             self._end(tether)
             if session is not None:
                 session.at = self._publishers
                 session.advertisements.clear()
-                self._tethers.close_session(session.id, TAKEN_OVER)
+                self._tethers.close_session(session.id, effects.TAKEN_OVER)
 
     # Where it was ends what it advertised --------------------------------------------------
 
     def _withdraw(self, tether: PublisherTether, reason: str) -> None:
-        if reason == UNHEARD:
+        if reason == effects.UNHEARD:
             tether.enter(State.UNHEARD)
             self._tethers.wait(tether)
         else:

@@ -11,64 +11,47 @@ origin's end, nor what a publisher or subscriber does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import (
-    MOVED,
-    AdvertisementSettled,
-    Attached,
-    CloseSession,
-    HoldReading,
-    Redirect,
-    Stay,
-    SubscriptionSettled,
-    ToClient,
-)
+from gravitate.broker.interface import effects
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.messages.tether import (
-    FromOrigin,
-    HandedOver,
-    TetherAttach,
-    TetherAttached,
-    TetherClosed,
-    TetherDetach,
-    TetherHold,
-    TetherPaused,
-    TetherRedirect,
-    TetherSettled,
-    TetherStay,
-    ToOrigin,
-)
+from gravitate.broker.messages import tether as t
 from gravitate.broker.sessions.store import Store
 
 Key = tuple[str, int]
 """The origin, and its number for the client."""
 
 
-class End(Protocol):
+class End:
     """One client of broker `origin`, which calls it `number`."""
 
     id: str
-    origin: str
-    number: int
-    serial: int
-    """Names it here, among all that there have been."""
     attachment: int
-    kind: EndKind[Any]
-    wants: int
+    wants = 0
     """As of when it is known what the client wants."""
-    move: str | None
+    move: str | None = None
     """The one that leads it elsewhere, to be told to the origin."""
 
-    @property
-    def key(self) -> Key: ...
+    def __init__(self, kind: EndKind[Any], remote: Remote, key: Key) -> None:
+        self.kind = kind
+        self._remote = remote
+        self.key = key
+        self.origin: str
+        self.origin, self.number = key
+        self.serial = next(remote.serials)
+        """Names it here, among all that there have been."""
+
+    def say(self, effect: effects.ToClient) -> None:
+        """What the client would be told, its origin is."""
+        self._remote.say(self, effect)
 
     def listens(self) -> bool:
         """Whether what the origin says of it still counts."""
+        raise NotImplementedError
 
 
 E = TypeVar("E", contravariant=True)
@@ -77,10 +60,8 @@ E = TypeVar("E", contravariant=True)
 class EndKind(Protocol[E]):
     """What an end does as a publisher, or as a subscriber."""
 
-    def do(self, end: E, message: FromOrigin | HandedOver) -> None:
+    def do(self, end: E, message: t.FromOrigin | t.HandedOver) -> None:
         """What its client does."""
-
-    def on_paused(self, end: E) -> None: ...
 
     def detach(self, end: E) -> None:
         """Its client is gone, or attached elsewhere."""
@@ -93,124 +74,129 @@ class EndKind(Protocol[E]):
 
 
 class RemotePorts(NamedTuple):
-    """Who makes ends, and is told of what concerns others."""
+    """Who makes ends, and is told what becomes of them."""
 
-    attach: Callable[[str, TetherAttach], None]
+    attach: Callable[[str, t.TetherAttach], None]
     on_detached: Callable[[str, int], None]
     """Told of a client that is gone, whether or not an end of it is here."""
-    tell_here: Callable[[str, ToOrigin], None]
+    tell_here: Callable[[str, t.ToOrigin], None]
     """Takes what is told to this broker as an origin."""
+    deliver_here: Callable[[str, t.Deliveries], None]
     on_lost: Callable[[str], None]
     """Told of an origin that has forgotten its tethers, before its ends are."""
+    on_paused: Callable[[Any], None]
+    on_closed: Callable[[Any], None]
+    """Told of ends that are here no more, or can be reached no more, but for departing ones."""
+    on_left: Callable[[str], None]
+    """Told of an origin that may need no link to this broker any more."""
 
 
-class Remote:
+class Remote(Store[Key, End]):
     """All ends that are here."""
 
     def __init__(
         self, context: Context, dispatch: Dispatch, links: LinkTable, ports: RemotePorts
     ) -> None:
-        self._context = context
-        self._dispatch = dispatch
-        self._links = links
-        self._ports = ports
+        super().__init__(lambda end: end.key)
+        self.context = context
+        self.dispatch = dispatch
+        self.links = links
+        self.ports = ports
         self.serials = count(1)
-        self._here: Store[Key, End] = Store(lambda end: end.key)
-        self._by_serial: dict[int, End] = {}
-
-    def __iter__(self) -> Iterator[End]:
-        return iter(self._here)
+        self.by_serial: dict[int, End] = {}
 
     # Who is here ---------------------------------------------------------------------------
 
     def add(self, end: End) -> None:
         """An end is found from now on; one that its origin called so before ends."""
-        former = self._here.get(end.key)
+        former = self.get(end.key)
         if former is not None:
             former.kind.close(former)
-        self._here.put(end)
-        self._by_serial[end.serial] = end
+        self.put(end)
+        self.by_serial[end.serial] = end
 
     def remove(self, end: End) -> bool:
-        """Whether it was here."""
-        self._by_serial.pop(end.serial, None)
-        return self._here.remove(end)
-
-    def get(self, key: Key) -> End | None:
-        return self._here.get(key)
+        self.by_serial.pop(end.serial, None)
+        was_here = super().remove(end)
+        self.ports.on_left(end.origin)
+        return was_here
 
     def has(self, end: End) -> bool:
-        return self._here.get(end.key) is end
-
-    def by_serial(self, serial: int) -> End | None:
-        return self._by_serial.get(serial)
-
-    def of_client(self, id: str) -> Collection[End]:
-        return self._here.of_client(id)
-
-    def of_origin(self, origin: str) -> Collection[End]:
-        return self._here.of_origin(origin)
+        return self.get(end.key) is end
 
     def needs(self, peer: str) -> bool:
         """Whether a link to a broker is needed, for its clients that are here."""
-        return peer in self._here.origins()
+        return peer in self.origins()
 
     # What the origin says ------------------------------------------------------------------
 
-    def handle(self, origin: str, message: FromOrigin | HandedOver) -> None:
-        if isinstance(message, TetherAttach):
-            self._ports.attach(origin, message)
+    def handle(self, origin: str, message: t.FromOrigin | t.HandedOver) -> None:
+        if isinstance(message, t.TetherAttach):
+            self.ports.attach(origin, message)
             return
-        end = self._here.get((origin, message.number))
-        if isinstance(message, TetherDetach):
-            self._ports.on_detached(origin, message.number)
+        end = self.get((origin, message.number))
+        if isinstance(message, t.TetherDetach):
+            self.ports.on_detached(origin, message.number)
             if end is not None:
                 end.kind.detach(end)
         elif end is None or end.attachment != message.attachment or not end.listens():
             return  # it has gone elsewhere meanwhile, where all of this is said again
-        elif isinstance(message, TetherPaused):
-            end.kind.on_paused(end)
+        elif isinstance(message, t.TetherPaused):
+            self.ports.on_paused(end)
         else:
             end.kind.do(end, message)
 
     def lost(self, origin: str) -> None:
         """The link to an origin has forgotten what was under way on it, or is given up."""
-        self._ports.on_lost(origin)
-        for end in self._here.of_origin(origin):
+        self.ports.on_lost(origin)
+        for end in self.of_origin(origin):
             end.kind.on_origin_lost(end)
 
     # What the origin is told ---------------------------------------------------------------
 
-    def say(self, end: End, effect: ToClient) -> None:
+    def say(self, end: End, effect: effects.ToClient) -> None:
         """What its client would be told."""
         about = (end.number, end.attachment)
-        message: ToOrigin
+        message: t.ToOrigin
         match effect:
-            case Attached():
-                message = TetherAttached(*about)
-            case AdvertisementSettled():
-                message = TetherSettled(*about, effect.name)
-            case SubscriptionSettled() if not self.has(end):
+            case effects.Attached():
+                message = t.TetherAttached(*about)
+            case effects.AdvertisementSettled():
+                message = t.TetherSettled(*about, effect.name)
+            case effects.SubscriptionSettled() if not self.has(end):
                 return  # nobody has come for it yet
-            case SubscriptionSettled():
-                message = TetherSettled(*about, effect.name, end.wants)
-            case HoldReading():
-                message = TetherHold(*about, effect.hold)
-            case Stay():
-                message = TetherStay(*about)
-            case Redirect():
-                message = TetherRedirect(*about, effect.target)
-            case CloseSession() if effect.reason == MOVED:
-                message = TetherClosed(*about, MOVED, effect.target, end.move)
-            case CloseSession():
-                message = TetherClosed(*about, effect.reason)
+            case effects.SubscriptionSettled():
+                message = t.TetherSettled(*about, effect.name, end.wants)
+            case effects.HoldReading():
+                message = t.TetherHold(*about, effect.hold)
+            case effects.Stay():
+                message = t.TetherRedirect(*about, None)
+            case effects.Redirect():
+                message = t.TetherRedirect(*about, effect.target)
+            case effects.CloseSession() if effect.reason == effects.MOVED:
+                message = t.TetherClosed(*about, effects.MOVED, effect.target, end.move)
+            case effects.CloseSession():
+                message = t.TetherClosed(*about, effect.reason)
             case _:
                 return
         self.tell(end.origin, message)
 
-    def tell(self, origin: str, message: ToOrigin) -> None:
+    def tell(self, origin: str, message: t.ToOrigin) -> None:
         """Whoever is no longer there to be told has forgotten its tether."""
-        if origin == self._context.broker_id:
-            self._ports.tell_here(origin, message)
-        elif origin in self._links:
-            self._dispatch.send_control(origin, message)
+        if origin == self.context.broker_id:
+            self.ports.tell_here(origin, message)
+        elif origin in self.links:
+            self.dispatch.send_control(origin, message)
+
+    def hand_over(self, origin: str, message: t.Deliveries) -> bool:
+        """What is for a subscriber; whether it has been taken already."""
+        context = self.context
+        if origin == context.broker_id:
+            self.ports.deliver_here(origin, message)
+            return True
+        if origin in self.links:
+            self.dispatch.send_control(origin, message)
+            for observer in context.observers:
+                for batch in message.batches:
+                    observer.on_handed_over(context.broker_id, origin, batch, context.now)
+        return False

@@ -15,96 +15,52 @@ Owns these subscribers. Does not know the origin's end, nor how a move is led.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.interface.effects import (
-    NOT_HERE,
-    OVERLOADED,
-    STOPPING,
-    Attached,
-    CloseSession,
-)
+from gravitate.broker.interface import effects
 from gravitate.broker.interface.timers import VisitOver
-from gravitate.broker.links.table import LinkTable
+from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestStep, TakeGuest
-from gravitate.broker.messages.tether import (
-    Deliveries,
-    FromOrigin,
-    HandedOver,
-    Serving,
-    TetherAttach,
-    TetherClosed,
-    TetherWants,
-)
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.staging import GuestPorts, Guests
+from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.remote import Key, Remote
 from gravitate.broker.sessions.backlog import Backlog, Seen
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import BACK, LEASES, Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
-from gravitate.model.events import Batch
 
 LOST_S_MAX: Final = 40.0
 """How long a subscriber is kept whose origin cannot be reached, or that this broker was reminded
 of; longer than a recall may take."""
 
 
-class TetheredSubscriberPorts(NamedTuple):
-    """Who is told of subscribers that are served here for others, and takes what is for them."""
-
-    deliver_here: Callable[[str, Deliveries], None]
-    """Takes what is for a client of this broker."""
-    on_served: Callable[[Entrusted], None]
-    """Told of what a subscriber of another broker's is served with, whenever that changes."""
-    on_paused: Callable[[Outbound], None]
-    on_back: Callable[[Outbound], None]
-    """Told of a subscriber that was sent elsewhere and is back."""
-    on_closed: Callable[[Outbound], None]
-    """Told of subscribers that end here, or can be reached no more."""
-    on_drained: Callable[[Outbound], None]
-    on_left: Callable[[str], None]
-    """Told of an origin that may need no link to this broker any more."""
-    look_back: Callable[[], None]
-    """Lets those that this broker was reminded of know what came before."""
-
-
 class TetheredSubscribers:
-    """All subscribers of this broker that are connected elsewhere, or were made to be moved."""
+    """All subscribers of this broker that are connected elsewhere, or were made to be moved.
+    `look_back` lets those that this broker was reminded of know what came before."""
 
     def __init__(
         self,
-        context: Context,
         engine: Engine,
-        dispatch: Dispatch,
         subscriptions: Subscriptions,
         paths: MovePaths,
-        links: LinkTable,
         remote: Remote,
-        ports: TetheredSubscriberPorts,
+        on_drained: Callable[[Outbound], None],
+        look_back: Callable[[], None],
         guest_ports: GuestPorts,
     ) -> None:
-        self._ports = ports
-        self._context = context
-        self._dispatch = dispatch
+        self._on_drained = on_drained
+        self._look_back = look_back
+        self._context = context = remote.context
+        self._engine = engine
+        self._dispatch = dispatch = remote.dispatch
         self._subscriptions = subscriptions
-        self._links = links
         self._paths = paths
         self._remote = remote
-        self.guests = Guests(
-            context,
-            engine,
-            dispatch,
-            subscriptions,
-            paths,
-            links,
-            self._make_guest,
-            guest_ports,
-        )
+        standing_on = (context, engine, dispatch, subscriptions, paths, remote.links)
+        self.guests = Guests(*standing_on, self._make_guest, guest_ports)
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
         return (end for end in self._remote if isinstance(end, TetheredSubscriber))
@@ -141,8 +97,7 @@ class TetheredSubscribers:
         return guest
 
     def make(self, key: Key, id: str, incarnation: int, state: Owed) -> TetheredSubscriber:
-        about = (self, self._remote, key, id, incarnation, state)
-        return TetheredSubscriber(*about, self._context, self._links, self._send)
+        return TetheredSubscriber(self, self._remote, key, id, incarnation, state)
 
     def served(self, subscriber: TetheredSubscriber) -> Entrusted:
         about = (subscriber.number, subscriber.attachment, subscriber.origin)
@@ -150,12 +105,19 @@ class TetheredSubscribers:
         return Entrusted(*about, subscriber.id, subscriber.incarnation, wanted, subscriber.wants)
 
     def tell_served(self, subscriber: TetheredSubscriber) -> None:
+        """Something has changed about a subscriber, and is entrusted to all neighbours."""
         if subscriber.origin != self._context.broker_id:
-            self._ports.on_served(self.served(subscriber))
+            self.entrust(self.served(subscriber))
+
+    def entrust(self, entrusted: Entrusted) -> None:
+        for peer in self._remote.links.neighbours():
+            self._dispatch.send_control(peer, entrusted)
 
     def close(self, end: TetheredSubscriber) -> None:
-        self._ports.on_closed(end)
+        self._remote.ports.on_closed(end)
         self.end(end)
+
+    detach = close
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
@@ -169,44 +131,25 @@ class TetheredSubscribers:
             context = self._context
             for observer in context.observers:
                 observer.on_session(context.broker_id, subscriber.id, "left", context.now)
-        self._ports.on_left(subscriber.origin)
 
     def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
         self.guests.left(session)
         if isinstance(session, TetheredSubscriber) and self._remote.has(session):
             self.close(session)
-            session.say(CloseSession(OVERLOADED))
+            session.say(effects.CloseSession(effects.OVERLOADED))
 
-    # Handing over --------------------------------------------------------------------------
-
-    def _send(
-        self, subscriber: TetheredSubscriber, batch: Batch, qos: int, sequence: int, version: int
-    ) -> bool:
-        """Hand a batch over; whether it has been taken already."""
-        origin, context = subscriber.origin, self._context
-        about = (subscriber.number, subscriber.attachment, sequence)
-        message = Deliveries(*about, qos, (batch,), version)
-        if origin == context.broker_id:
-            self._ports.deliver_here(origin, message)
-            return True
-        if origin in self._links:
-            self._dispatch.send_control(origin, message)
-            for observer in context.observers:
-                observer.on_handed_over(context.broker_id, origin, batch, context.now)
-        return False
-
-    def taken(self, origin: str, message: Deliveries) -> None:
+    def taken(self, origin: str, message: t.Deliveries) -> None:
         """The origin's end of the link has received what was handed over."""
         subscriber = self.get((origin, message.number))
         if subscriber is not None:
-            subscriber.taken(message.attachment, message.sequence)
+            subscriber.taken(message)
             if subscriber.drained():
-                self._ports.on_drained(subscriber)
+                self._on_drained(subscriber)
 
     # What the origin says ------------------------------------------------------------------
 
-    def attach(self, origin: str, message: TetherAttach, role: Serving) -> None:
+    def attach(self, origin: str, message: t.TetherAttach, role: t.Serving) -> None:
         key = (origin, message.number)
         found: Outbound | None
         if role.move is not None:
@@ -216,9 +159,12 @@ class TetheredSubscribers:
         else:
             found = self.get(key)
             if found is not None:
-                self._ports.on_back(found)
+                reason = f"{found.id!r} came back"
+                self._engine.tell_subject(found, On.CAME_BACK, reason)
         if found is None:
-            self._remote.tell(origin, TetherClosed(message.number, message.attachment, NOT_HERE))
+            self._remote.tell(
+                origin, t.TetherClosed(message.number, message.attachment, effects.NOT_HERE)
+            )
             return
         assert isinstance(found, TetheredSubscriber)
         if not self._remote.has(found):
@@ -231,22 +177,16 @@ class TetheredSubscribers:
             if not found.observed:
                 self._subscriptions.arrived(found, "served", origin, self._context.now)
             found.enter(Owed.RESUMING)
-        found.say(Attached())
+        found.say(effects.Attached())
 
-    def do(self, end: TetheredSubscriber, message: FromOrigin | HandedOver) -> None:
-        if isinstance(message, TetherWants):
+    def do(self, end: TetheredSubscriber, message: t.FromOrigin | t.HandedOver) -> None:
+        if isinstance(message, t.TetherWants):
             end.wants = message.version
             self._subscriptions.set(end, message.subscriptions)
             if not self.guests.arrived(end) and end.state is Owed.RESUMING:
                 self._dispatch.release(end)
             end.version = message.version
             self.tell_served(end)
-
-    def on_paused(self, end: TetheredSubscriber) -> None:
-        self._ports.on_paused(end)
-
-    def detach(self, end: TetheredSubscriber) -> None:
-        self.close(end)
 
     # What becomes of links -----------------------------------------------------------------
 
@@ -257,7 +197,7 @@ class TetheredSubscribers:
                 end.retain_no_more()
 
     def on_origin_lost(self, end: TetheredSubscriber) -> None:
-        self._ports.on_closed(end)
+        self._remote.ports.on_closed(end)
         if self.guests.left(end):
             self.end(end)
             return
@@ -275,17 +215,17 @@ class TetheredSubscribers:
 
     def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
-        subscriber = self._remote.by_serial(serial)
+        subscriber = self._remote.by_serial.get(serial)
         if isinstance(subscriber, TetheredSubscriber) and (
             self.guests.stopping or subscriber.state in LEASES
         ):
-            self._ports.on_closed(subscriber)
+            self._remote.ports.on_closed(subscriber)
             self.guests.left(subscriber)
             self.end(subscriber)
 
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""
-        self._ports.look_back()
+        self._look_back()
         subscriber = self.get((answer.origin, answer.number))
         if subscriber is not None and subscriber.attachment >= answer.attachment:
             return  # it has come here again since
@@ -300,7 +240,7 @@ class TetheredSubscribers:
 
     def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
         if subscriber.recalled is None:
-            self._ports.on_closed(subscriber)
+            self._remote.ports.on_closed(subscriber)
             subscriber.recalled = (subscriber.seen(), subscriber.backlog())
             self.lease(subscriber)
         return subscriber.recalled
@@ -308,8 +248,8 @@ class TetheredSubscribers:
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""
         for subscriber in list(self.visitors()):
-            self._ports.on_closed(subscriber)
+            self._remote.ports.on_closed(subscriber)
             if subscriber.state is Owed.PREPARING:
                 subscriber.enter(Owed.CONNECTED)
             self.set_lease(subscriber)
-            subscriber.say(CloseSession(STOPPING))
+            subscriber.say(effects.CloseSession(effects.STOPPING))

@@ -23,21 +23,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import OVERLOADED, SubscriptionSettled
 from gravitate.broker.interface.timers import RecallAgain
 from gravitate.broker.links.seek import Found
+from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import TakeGuest, Wanted
-from gravitate.broker.messages.tether import (
-    Deliveries,
-    Serving,
-    TetherClosed,
-    TetherDetach,
-    TetherHold,
-    TetherSettled,
-    TetherWants,
-)
 from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.salvage import wanted_of
 from gravitate.broker.moves.staging import RECALL
@@ -56,12 +46,6 @@ anew besides whenever more can be reached."""
 
 class SubscriberTether(Tether):
     """One client of this broker as a subscriber: where it is served, and what it wants."""
-
-    __slots__ = (
-        "asked", "far_stream", "former_source", "made", "move", "recall", "recalled_from",
-        "served", "session",
-        "settled_but_for_missing", "stream", "unsettled", "version", "wanted",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -125,11 +109,21 @@ class SubscriberTether(Tether):
         """What the client wants, and has wanted as of a version."""
         return [one for name, one in self.wanted.items() if self.made[name] <= version]
 
-    def wants(self) -> TetherWants:
+    def wants(self) -> t.TetherWants:
         wanted = tuple(self.wanted.values())
-        return TetherWants(self.number, self.attachment, wanted, self.version)
+        return t.TetherWants(self.number, self.attachment, wanted, self.version)
 
-    def is_lost_by(self, peer: str, message: TetherClosed) -> bool:
+    def role(self, was: tuple[str, ...], lost: str | None) -> t.Serving:
+        return t.Serving(self.move)
+
+    def arrive(self, here: str) -> None:
+        has_moved = self.place != here and self.move is not None
+        self.former_source = self.source if has_moved else None
+        self.far_stream = self.stream if self.recall is not None else None
+        self.stream = (self.place, self.attachment)
+        super().arrive(here)
+
+    def is_lost_by(self, peer: str, message: t.TetherClosed) -> bool:
         """Wherever it is to be served next, what was kept for it is lost."""
         return message.reason == OVERLOADED and self.stream == (peer, message.attachment)
 
@@ -139,16 +133,13 @@ class SubscriberTethers:
 
     def __init__(
         self,
-        context: Context,
-        dispatch: Dispatch,
         subscriptions: Subscriptions,
         tethered: TetheredSubscribers,
         tethers: Tethers,
         seek: Callable[[str, Found], None],
     ) -> None:
         self._seek = seek
-        self._context = context
-        self._dispatch = dispatch
+        self._context = tethers.context
         self._subscriptions = subscriptions
         self._tethered = tethered
         self._tethers = tethers
@@ -194,12 +185,12 @@ class SubscriberTethers:
         links = self._tethers.links
         for peer in sorted(tether.places() | {tether.source, here}):
             if peer == here or links.exists(peer):
-                self._tethers.say(peer, TetherDetach(tether.number, tether.attachment))
+                self._tethers.say(peer, t.TetherDetach(tether.number, tether.attachment))
             links.review(peer)
 
     # What is delivered ---------------------------------------------------------------------
 
-    def deliver(self, peer: str, message: Deliveries) -> None:
+    def deliver(self, peer: str, message: t.Deliveries) -> None:
         """The broker that serves a client hands over what is for it."""
         tether = self._tethers.get(message.number)
         if not isinstance(tether, SubscriberTether):
@@ -214,10 +205,10 @@ class SubscriberTethers:
             wanted = tether.wanted_since(message.version)
             batches = wanted_of(message.batches, wanted, tether.client)
         for batch, qos in batches:
-            self._dispatch.deliver(tether.session, batch, min(qos, message.qos))
+            self._tethers.dispatch.deliver(tether.session, batch, min(qos, message.qos))
 
-    def on_said(self, tether: SubscriberTether, message: TetherSettled | TetherHold) -> None:
-        if isinstance(message, TetherHold):
+    def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
+        if isinstance(message, t.TetherHold):
             return
         tether.served = max(tether.served, message.version)
         tether.former_source = None
@@ -234,18 +225,8 @@ class SubscriberTethers:
 
     # Being served elsewhere ----------------------------------------------------------------
 
-    def role(self, tether: SubscriberTether, was: tuple[str, ...], lost: str | None) -> Serving:
-        return Serving(tether.move)
-
     def on_attaching(self, tether: SubscriberTether, move: str | None) -> None:
         tether.move = move
-
-    def on_attached(self, tether: SubscriberTether) -> None:
-        is_elsewhere = tether.place != self._context.broker_id
-        has_moved = is_elsewhere and tether.move is not None
-        tether.former_source = tether.source if has_moved else None
-        tether.far_stream = tether.stream if tether.recall is not None else None
-        tether.stream = (tether.place, tether.attachment)
 
     def go_on(self, tether: SubscriberTether) -> None:
         self._say_wants(tether)
@@ -266,17 +247,9 @@ class SubscriberTethers:
         tether.attachment += 1
         tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
         tether.recalled_from, tether.asked = tether.source, 0
-        request = TakeGuest(
-            tether.recall,
-            (here,),
-            tether.client,
-            tether.incarnation,
-            tuple(tether.wanted.values()),
-            0.0,
-            here,
-            tether.number,
-            tether.version,
-        )
+        what = (tether.client, tether.incarnation, tuple(tether.wanted.values()), 0.0)
+        whose = (here, tether.number, tether.version)
+        request = TakeGuest(tether.recall, (here,), *what, *whose)
         has_served = tether.former_source is None
         self._tethers.put(tether, here)
         self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
