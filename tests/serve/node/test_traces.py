@@ -180,6 +180,9 @@ def test_a_queue_that_is_full_costs_rows_and_not_memory(run: Any, tmp_path: Path
         traced = Traced(lab, tmp_path, rows_per_group=1, queue_bytes=1_000)
         with traced.sink:
             await traced.start()
+            waiting = traced.sink._queue
+            assert waiting is not None
+            await lab.eventually(lambda: not waiting.bytes_waiting, "the earlier rows are written")
             traced.publisher.publish(b"x" * 10, note="n" * 2_000)
             await lab.eventually(lambda: traced.subscriber.payloads)
             await lab.close()
