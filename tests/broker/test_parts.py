@@ -8,21 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravitate.broker.context import Context
 from gravitate.broker.links.tail import Tail
-from gravitate.broker.lives import Lives
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
 from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.lock import MoveLock
-from gravitate.broker.options import DEFAULTS
 from gravitate.broker.routing.content.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.routing.settlement import Asker, Request, Settlement
 from gravitate.broker.sessions.backlog import Backlog, parts_of
 from gravitate.broker.sessions.inbound import common_levels
-from gravitate.broker.sessions.outbound import Outbound
-from gravitate.broker.sessions.states import Owed
 from gravitate.model.events import Batch, Event, PlainBodies
 from gravitate.model.filters import EVERYTHING
+from tests.support.wired import Wired
 
 
 @given(st.lists(st.one_of(st.integers(1, 5), st.floats(0, 1)), max_size=40))
@@ -204,9 +200,9 @@ def test_a_cut_is_whole_once_each_of_its_parts_has_come_in_its_turn(
     """Each time it is told, some parts are lost; the last time none is."""
     backlog = _backlog([1] * count)
     request = TakeGuest("m", ("a", "b"), "sub", 1, (), 1.0)
-    lives = Lives(DEFAULTS, lambda *_: True)
-    session = Outbound("sub", 1, Context("b", DEFAULTS, (), lives), Owed.STAGED)
-    guest = Guest(request, session, since=0.0)
+    wired = Wired([("a", "b")])
+    wired.connect("a", "sub")
+    guest = Guest(request, wired.brokers["a"].clients.sessions["sub"].outbound, since=0.0)
     for lost in [*losses, set[int]()]:
         for number, part in enumerate(parts_of(backlog, 1, 1)):
             if number in lost:

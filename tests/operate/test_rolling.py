@@ -16,6 +16,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from tests.serve.http.asking import request
+from tests.support.programs import PROGRAM
 
 from gravitate.config.build import shaped
 from gravitate.config.network import Network, save
@@ -27,19 +28,6 @@ from gravitate.serve.control.processes import RESTART_STATUS
 from gravitate.serve.http.pages import JSON
 from gravitate.serve.http.restart_page import Restarting, restart_page
 from gravitate.serve.node.status import NodeStatus
-
-PROGRAM = """
-import sys
-from gravitate.config.network import load
-from gravitate.serve.control.processes import run_network, run_processes
-if __name__ == "__main__":
-    network = load(sys.argv[2])
-    def ready():
-        print("ready", flush=True)
-    if sys.argv[1] == "processes":
-        raise SystemExit(run_processes(network, on_ready=ready))
-    raise SystemExit(run_network(network, brokers=sys.argv[3:] or None, on_ready=ready))
-"""
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.serve.mqtt.talk import Raw, on_loop
+from tests.support.programs import PROGRAM
 
 from gravitate.broker.options import BrokerOptions
 from gravitate.config.network import BrokerSpec, LinkSpec, Network, save
@@ -20,19 +21,6 @@ from gravitate.errors import InputError
 from gravitate.serve.control.network import on_free_ports
 from gravitate.serve.control.processes import Supervisor
 from gravitate.wire.mqtt import packets as p
-
-PROGRAM = """
-import sys
-from gravitate.config.network import load
-from gravitate.serve.control.processes import run_network, run_processes
-if __name__ == "__main__":
-    network = load(sys.argv[2])
-    def ready():
-        print("ready", flush=True)
-    if sys.argv[1] == "processes":
-        raise SystemExit(run_processes(network, on_ready=ready))
-    raise SystemExit(run_network(network, brokers=sys.argv[3:] or None, on_ready=ready))
-"""
 
 
 @pytest.fixture

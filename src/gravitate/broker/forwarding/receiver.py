@@ -6,6 +6,7 @@ not know how a client is given what is for it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -19,7 +20,7 @@ SWEEP_BYTES_MIN = 64 * 1024
 """What is remembered of publishers is not looked through for less."""
 
 
-class Receiver:
+class Receiver(ABC):
     """One subscriber that is served here."""
 
     connection = 0
@@ -38,21 +39,21 @@ class Receiver:
         self._sweep_at_bytes = SWEEP_BYTES_MIN
 
     @property
+    @abstractmethod
     def holding(self) -> bool:
         """Whether what comes is kept."""
-        raise NotImplementedError
 
+    @abstractmethod
     def may_forget(self) -> bool:
         """Whether nobody else will ask what the client has been given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def offer(self, batch: Batch, qos: int) -> bool:
         """Hand over a fresh batch, or keep it for later; False: the client is too far behind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def released(self) -> list[tuple[Batch, int]]:
         """Hold no longer; what was kept, in order, to be offered now."""
-        raise NotImplementedError
 
     def saw(self, publisher: Life, first: int, last: int) -> bool:
         """Note that the client gets a publisher's events `first` to `last`.

@@ -17,6 +17,7 @@ handed over, nor the other end (`remote`).
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -85,7 +86,7 @@ HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
 
 
 @dataclass(eq=False)
-class Tether:
+class Tether(ABC):
     """One client of this broker, as a publisher or as a subscriber."""
 
     kind: Kind[Any]
@@ -112,9 +113,9 @@ class Tether:
         """Brokers that it is at, goes to, or may go back to."""
         return {peer for peer in (self.place, self.former, self.destination) if peer is not None}
 
+    @abstractmethod
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing | t.Serving:
         """What it is to be attached as; see `Publishing`."""
-        raise NotImplementedError
 
     def arrive(self, here: str) -> None:
         """It is attached to its place."""
