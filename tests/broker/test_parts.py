@@ -86,7 +86,7 @@ def test_a_request_settles_partly_where_neighbours_cannot_be_reached() -> None:
     settlement.answered_partly("b", there, frozenset(("y",)))
     settlement.answered("b", there)
     assert answers == [{"c", "x", "y"}, {"c", "y"}, {"c"}]
-    settlement.present("c")
+    settlement.away.discard("c")
     late = Asker("d", lambda: answers.append("d too"), lambda open: answers.append(["d", *open]))
     settlement.seal(request, late)
     settlement.answered_partly("c", away, frozenset(("z",)))

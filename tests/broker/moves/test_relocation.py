@@ -101,7 +101,7 @@ class Scene:
             name: entry.last_hop
             for name, broker in self.wired.brokers.items()
             if not broker.stopped
-            for entry in broker.router.advertisements().values()
+            for entry in broker.router.table.advertisements.values()
         }
 
 
@@ -173,7 +173,7 @@ def test_what_was_advertised_where_it_was_still_counts_where_it_is(scene: Scene)
         publish("d", f"e/{number}")
     publish("d", "a/0")
     scene.served()
-    assert set(scene.wired.brokers["d"].router.advertisements()) == {"pub#1/topic:/#"}
+    assert set(scene.wired.brokers["d"].router.table.advertisements) == {"pub#1/topic:/#"}
 
 
 def test_what_it_sends_before_it_has_arrived_waits_and_is_not_accepted(scene: Scene) -> None:
@@ -344,11 +344,11 @@ def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
         wired.handle(broker, *inputs)
 
     begin("a", 1)
-    while not wired.brokers["b"].router.advertisements():
+    while not wired.brokers["b"].router.table.advertisements:
         wired.step()
     begin("c", 2, ClientUnadvertised(at("pub"), "own"))
     wired.run()
-    assert {name: b.router.advertisements() for name, b in wired.brokers.items()} == {
+    assert {name: b.router.table.advertisements for name, b in wired.brokers.items()} == {
         name: {} for name in "abcd"
     }
 
@@ -365,4 +365,4 @@ def test_two_that_say_they_are_one_and_the_same_do_not_make_brokers_quarrel() ->
     wired.run()
     wired.disconnect("a", "twin")
     wired.disconnect("d", "twin")
-    assert [len(broker.router.advertisements()) for broker in wired.brokers.values()] == [0] * 5
+    assert [len(broker.router.table.advertisements) for broker in wired.brokers.values()] == [0] * 5

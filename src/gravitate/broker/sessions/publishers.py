@@ -25,7 +25,7 @@ from gravitate.broker.interface.effects import AdvertisementSettled, Attached, H
 from gravitate.broker.interface.inputs import ClientPublished
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.router import Router
-from gravitate.broker.routing.settlement import Open
+from gravitate.broker.routing.settlement import Asker, Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.states import Publishing
@@ -215,7 +215,8 @@ class Publishers:
         if owner is not None and owner is not publisher:
             owner.advertisements.take(key)
         self._owners[life, key] = publisher
-        self._router.advertise(life, key, filter, settled, partly, publisher.attachment)
+        asker = Asker(None, settled, partly)
+        self._router.advertise(life, key, filter, asker, publisher.attachment)
 
     def _answered(self, publisher: Inbound, key: str) -> None:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss

@@ -18,7 +18,7 @@ from gravitate.broker.forwarding.receiver import Subscription
 from gravitate.broker.interface.effects import SubscriptionSettled
 from gravitate.broker.messages.guests import Wanted
 from gravitate.broker.routing.router import Router
-from gravitate.broker.routing.settlement import Open
+from gravitate.broker.routing.settlement import Asker, Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.outbound import Outbound
 
@@ -96,7 +96,7 @@ class Subscriptions:
                 self._ports.on_partly_settled(now, name)
 
         about = (subscription.id, wanted.filter, subscription.destination)
-        self._router.subscribe(*about, settled, partly, is_renewed)
+        self._router.subscribe(*about, Asker(None, settled, partly), is_renewed)
         if former is not None and former is not subscription:
             self._end(former)
 

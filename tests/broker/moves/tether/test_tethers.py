@@ -125,7 +125,7 @@ class Scene:
             name: entry.last_hop
             for name, broker in self.wired.brokers.items()
             if not broker.stopped
-            for entry in broker.router.advertisements().values()
+            for entry in broker.router.table.advertisements.values()
         }
 
     def links(self) -> set[tuple[str, str]]:
@@ -184,10 +184,10 @@ def test_tables_are_those_of_a_publisher_that_was_there_from_the_start(target: s
         assert scene.wired.table(broker) == fresh.table(broker), broker
         assert {
             id: entry.last_hop
-            for id, entry in scene.wired.brokers[broker].router.advertisements().items()
+            for id, entry in scene.wired.brokers[broker].router.table.advertisements.items()
         } == {
             id: entry.last_hop
-            for id, entry in fresh.brokers[broker].router.advertisements().items()
+            for id, entry in fresh.brokers[broker].router.table.advertisements.items()
         }, broker
     scene.served()
 
@@ -351,21 +351,25 @@ def test_what_a_client_has_published_when_it_leaves_while_it_moves_goes_out(scen
 def test_what_the_client_advertises_is_advertised_where_it_is_attached(moved: Scene) -> None:
     moved.wired.tell("a", ClientAdvertised(at("pub"), "more", parse("topic = 'u'")))
     assert Tell(at("pub"), AdvertisementSettled("more")) in moved.wired.effects["a"]
-    entries = moved.wired.brokers["d"].router.advertisements()
+    entries = moved.wired.brokers["d"].router.table.advertisements
     assert entries["pub#1/client:more"].last_hop is None
     moved.publish("u")
     moved.wired.tell("a", ClientUnadvertised(at("pub"), "more"))
     for broker in moved.wired.brokers.values():
-        assert "pub#1/client:more" not in broker.router.advertisements()
+        assert "pub#1/client:more" not in broker.router.table.advertisements
     moved.served()
 
 
 def test_a_topic_the_client_has_not_advertised_is_advertised_there(moved: Scene) -> None:
     moved.publish("another")
-    assert moved.wired.brokers["d"].router.advertisements()["pub#1/topic:another"].last_hop is None
+    assert (
+        moved.wired.brokers["d"].router.table.advertisements["pub#1/topic:another"].last_hop is None
+    )
     moved.request("dcba")
     moved.settle()
-    assert moved.wired.brokers["a"].router.advertisements()["pub#1/topic:another"].last_hop is None
+    assert (
+        moved.wired.brokers["a"].router.table.advertisements["pub#1/topic:another"].last_hop is None
+    )
     moved.publish("another")
     moved.served()
 
@@ -680,7 +684,7 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
     subscribe = Subscribe("s", parse("x > 0"), 1)
     moved.wired.brokers["a"].links.send("d", subscribe)
     moved.publish()
-    assert "s" not in moved.wired.brokers["d"].router.entries()
+    assert "s" not in moved.wired.brokers["d"].router.table.subscriptions
     assert moved.wired.brokers["d"].links.neighbours() == ["c"]
 
 

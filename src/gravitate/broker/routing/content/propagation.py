@@ -9,7 +9,6 @@ Does not know why an entry came or went, nor what a reset is.
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Final
 
 from gravitate.broker.messages.frames import Advertise, Subscribe, Unadvertise, Unsubscribe
@@ -34,31 +33,23 @@ class Propagation:
         self._table = table
         self._settlement = settlement
         self._send = ports.send
-        self._keys = count()
-        self._free_keys: list[int] = []
 
     # Subscriptions -------------------------------------------------------------------------
 
-    def add_subscription(
-        self, id: str, filter: Filter, last_hop: str | None, destination: int
-    ) -> SubscriptionEntry:
-        key = self._free_keys.pop() if self._free_keys else next(self._keys)
-        entry = SubscriptionEntry(id, filter, last_hop, key, destination)
+    def add_subscription(self, entry: SubscriptionEntry) -> None:
         self._table.add(entry)
         for peer, neighbour in self._table.neighbours.items():
-            if peer != last_hop and filter in neighbour.eligible:
+            if peer != entry.last_hop and entry.filter in neighbour.eligible:
                 self._enter(peer, neighbour, entry)
-                self._await_coverer(peer, neighbour, entry)
-        return entry
 
     def remove_subscription(self, entry: SubscriptionEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
         request = Request()
         for peer, neighbour in self._table.neighbours.items():
             if peer != entry.last_hop and entry.filter in neighbour.eligible:
-                self._leave(peer, neighbour, entry, request)
+                change = neighbour.frontier.remove(entry.id, entry.filter)
+                self._apply(peer, neighbour, change, request)
         self._table.remove(entry)
-        self._free_keys.append(entry.key)
         self._settlement.cancel(entry.request)
         return request
 
@@ -75,16 +66,12 @@ class Propagation:
 
     def _enter(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """The subscription becomes eligible for `peer`; tell what covering leaves to tell."""
-        self._apply(peer, neighbour, neighbour.frontier.add(entry.id, entry.filter), None)
-
-    def _leave(
-        self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry, request: Request | None
-    ) -> None:
-        change = neighbour.frontier.remove(entry.id, entry.filter)
-        self._apply(peer, neighbour, change, request)
+        self._apply(peer, neighbour, neighbour.frontier.add(entry.id, entry.filter))
+        if not entry.request.settled:
+            self._await_coverer(peer, neighbour, entry)
 
     def _apply(
-        self, peer: str, neighbour: Neighbour, change: Change, request: Request | None
+        self, peer: str, neighbour: Neighbour, change: Change, request: Request | None = None
     ) -> None:
         """Replacements first, then what they replace; `request` waits for the latter."""
         for id in change.told:
@@ -147,14 +134,12 @@ class Propagation:
         neighbour = self._table.neighbours[peer]
         if not neighbour.advertise(advertised):
             return
-        for filter in self._table.concerned_by(advertised):
+        for filter in self._table.subscribed.may_intersect(advertised):
             if filter not in neighbour.eligible and intersects(advertised, filter):
                 neighbour.admit_for(filter, advertised)
                 for subscription in self._table.by_filter[filter].values():
                     if subscription.last_hop != peer:
                         self._enter(peer, neighbour, subscription)
-                        if not subscription.request.settled:
-                            self._await_coverer(peer, neighbour, subscription)
 
     def remove_advertisement(self, entry: AdvertisementEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
@@ -178,7 +163,8 @@ class Propagation:
         for ineligible in neighbour.unadvertise(filter):
             for subscription in self._table.by_filter[ineligible].values():
                 if subscription.last_hop != peer:
-                    self._leave(peer, neighbour, subscription, None)
+                    change = neighbour.frontier.remove(subscription.id, ineligible)
+                    self._apply(peer, neighbour, change)
 
     def tell_advertisement(self, entry: AdvertisementEntry, peer: str) -> int:
         """Tell (again) a neighbour of an advertisement; the token it will settle."""

@@ -20,23 +20,23 @@ publishers goes with them. Local clients' events are never withheld.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 
+from gravitate.broker.lives import Life
 from gravitate.broker.routing.content.table import SubscriptionEntry
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.model.events import Batch
 
 
+@dataclass(slots=True)
 class _Settling:
     """One local subscription that has not settled."""
 
-    __slots__ = ("had", "open")
-
-    def __init__(self) -> None:
-        self.had: set[tuple[str, int]] = set()
-        """Publishers, by id and incarnation, whose events it has had."""
-        self.open: dict[str, Open] = {}
-        """By neighbour: brokers that what has passed them is withheld from it."""
+    had: set[Life] = field(default_factory=set)
+    """Publishers whose events it has had."""
+    open: dict[str, Open] = field(default_factory=dict)
+    """By neighbour: brokers that what has passed them is withheld from it."""
 
 
 class Serving:
@@ -54,13 +54,12 @@ class Serving:
         self._settling[destination] = _Settling()
         for peer, brokers in open.items():
             self._withhold(destination, peer, brokers)
-        entry.request.tell_sides(partial(self._withhold, destination))
+        entry.request.on_side = partial(self._withhold, destination)
 
     def end(self, entry: SubscriptionEntry) -> None:
         """The subscription has settled or ended. Its destination may be another's by now."""
-        request = entry.request
-        if request.on_side is not None:
-            request.tell_sides(None)
+        if entry.request.on_side is not None:
+            entry.request.on_side = None
             for peer in list(self._settling[entry.destination].open):
                 self._withhold(entry.destination, peer, NOWHERE)
             del self._settling[entry.destination]

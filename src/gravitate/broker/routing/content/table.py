@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.content.frontier import Frontier
@@ -78,7 +77,6 @@ class SubscriptionEntry:
     id: str
     filter: Filter
     last_hop: str | None
-    key: int
     destination: int
     request: Request = field(default_factory=Request)
     stale: bool = False
@@ -158,7 +156,7 @@ class RoutingTable:
         """By id; changed by `add` and `remove` alone."""
         self.by_filter: dict[Filter, dict[str, SubscriptionEntry]] = {}
         """The same by filter."""
-        self._candidates = Candidates()
+        self.subscribed = Candidates()
         """The filters subscribed to."""
         self.settling: dict[Filter, dict[str, SubscriptionEntry]] = {}
         """Those of them that have not settled."""
@@ -213,16 +211,15 @@ class RoutingTable:
         """Something is subscribed to from now on."""
         filter = entry.filter
         self.subscriptions[entry.id] = entry
-        self.matcher.add(entry.key, filter, entry.destination)
+        self.matcher.add(entry.id, filter, entry.destination)
         same = self.by_filter.get(filter)
         if same is None:
             same = self.by_filter[filter] = {}
-            self._candidates.add(filter)
+            self.subscribed.add(filter)
             for neighbour in self.neighbours.values():
                 neighbour.admit(filter)
         same[entry.id] = entry
         self.settling.setdefault(filter, {})[entry.id] = entry
-        entry.request.tell_settled(partial(self.note_subscription_settled, entry))
 
     def remove(self, entry: SubscriptionEntry) -> None:
         """A subscription has ended."""
@@ -232,24 +229,20 @@ class RoutingTable:
         del same[entry.id]
         if not same:
             del self.by_filter[filter]
-            self._candidates.discard(filter)
+            self.subscribed.discard(filter)
             for neighbour in self.neighbours.values():
                 neighbour.dismiss(filter)
         del self.subscriptions[entry.id]
-        self.matcher.remove(entry.key)
+        self.matcher.remove(entry.id)
 
     def note_subscription_settled(self, entry: SubscriptionEntry) -> None:
         """Nothing is waited for any longer on behalf of a subscription."""
-        entry.request.tell_settled(None)
+        entry.request.on_settled = None
         settling = self.settling.get(entry.filter)
         if settling is not None:
             settling.pop(entry.id, None)
             if not settling:
                 del self.settling[entry.filter]
-
-    def concerned_by(self, advertised: Filter) -> list[Filter]:
-        """The filters subscribed to that may intersect something advertised."""
-        return list(self._candidates.may_intersect(advertised))
 
     def enter(self, entry: AdvertisementEntry) -> None:
         """An advertisement is known from now on."""
