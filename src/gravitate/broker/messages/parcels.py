@@ -12,24 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, TypeVar
 
-from gravitate.broker.messages import guests
-from gravitate.broker.messages.frames import (
-    Advertise,
-    Carrying,
-    Congested,
-    MechanismMessage,
-    Message,
-    Publications,
-    Subscribe,
-)
-from gravitate.broker.messages.tether import (
-    Deliveries,
-    HandedOver,
-    Publishing,
-    TetherAdvertise,
-    TetherAttach,
-    TetherWants,
-)
+from gravitate.broker.messages import frames, guests, tether
+from gravitate.broker.messages.frames import Carrying, Message, Publications
+from gravitate.broker.messages.tether import Deliveries, HandedOver
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -96,25 +81,24 @@ def weight_bytes(message: Message) -> int:
             return _carried_bytes(message.batches)
         case guests.GuestCut():
             return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
-        case Subscribe() | Advertise() | TetherAdvertise():
+        case frames.Subscribe() | frames.Advertise() | tether.TetherAdvertise():
             return _filters_bytes((message.filter,) if message.filter is not None else ())
-        case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | TetherWants():
+        case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | tether.TetherWants():
             return _filters_bytes(one.filter for one in message.subscriptions)
         case guests.Reminder():
             return weight_bytes(message.entrusted)
-        case TetherAttach(role=Publishing(advertisements=advertisements)):
+        case tether.TetherAttach(role=tether.Publishing(advertisements)):
             return _filters_bytes(advertisements.values())
-        case Congested():
+        case frames.Congested():
             return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
-        case MechanismMessage():
+        case frames.MechanismMessage():
             return _MESSAGE_BYTES + len(message.body)
     return _MESSAGE_BYTES
 
 
 def _carried_events(message: Message) -> int:
-    if not isinstance(message, Carrying):
-        return 0
-    return sum([len(batch.counters) for batch in message.batches])
+    batches = message.batches if isinstance(message, Carrying) else ()
+    return sum([len(batch.counters) for batch in batches])
 
 
 def _carried_bytes(batches: Iterable[Batch]) -> int:
