@@ -98,11 +98,9 @@ class Settlement:
             return
         if request.outstanding is _NOTHING:
             request.outstanding = {}
-        tokens = request.outstanding.setdefault(peer, set())
-        if token not in tokens:
-            tokens.add(token)
-            request.settled = False
-            waiting.requests[request] = None
+        request.outstanding.setdefault(peer, set()).add(token)
+        request.settled = False
+        waiting.requests[request] = None
 
     def cancel(self, request: Request) -> None:
         """What was asked for has ended: nothing is waited for any more. Neighbours who asked are

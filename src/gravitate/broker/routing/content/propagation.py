@@ -90,9 +90,8 @@ class Propagation:
 
     def _await_coverer(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """A covered subscription settles with the one that covers it."""
-        if entry.filter in neighbour.frontier:
-            token = neighbour.told[neighbour.frontier.representative(entry.filter)]
-            self._settlement.wait(entry.request, peer, token)
+        token = neighbour.told[neighbour.frontier.representative(entry.filter)]
+        self._settlement.wait(entry.request, peer, token)
 
     # Advertisements ------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from gravitate.broker.routing.content.table import (
     advertisement_id,
 )
 from gravitate.broker.routing.router import Known, RouterPorts
-from gravitate.broker.routing.settlement import Answer, Asker, Request, Settlement
+from gravitate.broker.routing.settlement import NOWHERE, Answer, Asker, Open, Request, Settlement
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
@@ -171,36 +171,31 @@ class ContentRouter:
         self._advertise(AdvertisementEntry(id, life, filter, asker.peer, attachment), asker)
 
     def _advertise(self, entry: AdvertisementEntry, asker: Asker) -> None:
-        former = self.table.advertisements.get(entry.id)
-        is_outdated = (
-            former is not None
-            and former.last_hop != entry.last_hop
-            and former.attachment >= entry.attachment
-        )
-        if not is_outdated and (ended := self._ending.pop(entry.id, None)):
+        former, last_hop = self.table.advertisements.get(entry.id), entry.last_hop
+        if former and former.last_hop != last_hop and former.attachment >= entry.attachment:
+            # The publisher has moved on since; who does not know yet is told. Two that say they are
+            # the same are left as they are: neither side would ever convince the other.
+            if last_hop is not LOCAL and former.attachment > entry.attachment:
+                self._propagation.tell_advertisement(former, last_hop)
+            asker.settled()
+            return
+        if ended := self._ending.pop(entry.id, None):
             ended.settled()
         if former is None:
             self._propagation.add_advertisement(entry)
-        elif is_outdated:
-            # The publisher has moved on since; who does not know yet is told. Two that say they are
-            # the same are left as they are: neither side would ever convince the other.
-            if entry.last_hop is not LOCAL and former.attachment > entry.attachment:
-                self._propagation.tell_advertisement(former, entry.last_hop)
-            asker.settled()
-            return
         elif former.filter != entry.filter:
-            if former.last_hop != entry.last_hop:
+            if former.last_hop != last_hop:
                 self._ports.moved(entry.life, former.last_hop)
             self._propagation.remove_advertisement(former)
             self._propagation.add_advertisement(entry)
-        elif former.last_hop == entry.last_hop:
-            former.stale = False
-            former.attachment = max(former.attachment, entry.attachment)
-            entry = former
         else:
-            if former.last_hop is LOCAL:
-                self._ports.departed(former.life, former.key)
-            self._propagation.move_advertisement(former, entry.last_hop, entry.attachment)
+            if former.last_hop == last_hop:
+                former.stale = False
+                former.attachment = max(former.attachment, entry.attachment)
+            else:
+                if former.last_hop is LOCAL:
+                    self._ports.departed(former.life, former.key)
+                self._propagation.move_advertisement(former, last_hop, entry.attachment)
             entry = former
         self._settlement.seal(entry.request, asker)
 
@@ -263,12 +258,11 @@ class ContentRouter:
 
     def _asker(self, peer: str, token: int) -> Asker:
         """A neighbour, that wants an answer under a token."""
-        send = self._ports.send
-        return Asker(
-            peer,
-            lambda: send(peer, frames.Settled(token)),
-            lambda open: send(peer, frames.Settled(token, tuple(sorted(open)))),
-        )
+
+        def answer(open: Open = NOWHERE) -> None:
+            self._ports.send(peer, frames.Settled(token, tuple(sorted(open))))
+
+        return Asker(peer, answer, answer)
 
     def _on_sync_end(self, peer: str, message: frames.SyncEnd) -> None:
         if message.open:

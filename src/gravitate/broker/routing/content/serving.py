@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gravitate.broker.lives import Life
-from gravitate.broker.routing.content.table import SubscriptionEntry
+from gravitate.broker.routing.content.table import SubscriptionEntry, drop
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.model.events import Batch
 
@@ -72,9 +72,7 @@ class Serving:
             withheld = self._withheld[broker]
             withheld[destination] -= 1
             if not withheld[destination]:
-                del withheld[destination]
-            if not withheld:
-                del self._withheld[broker]
+                drop(self._withheld, broker, destination)
         if open:
             settling.open[peer] = open
             for broker in open - former:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.content.frontier import Frontier
@@ -35,6 +36,18 @@ itself, and for each destination."""
 _TOPIC_ALONE = frozenset((TOPIC,))
 LOCAL = None
 """Last hop of what came from a client of this broker."""
+
+K = TypeVar("K")
+Nested = TypeVar("Nested", bound=dict[Any, Any])
+
+
+def drop(nested: dict[K, Nested], key: K, inner: object) -> bool:
+    """Take something out of what is under a key, which goes with the last; whether it was that."""
+    under = nested[key]
+    del under[inner]
+    if not under:
+        del nested[key]
+    return not under
 
 
 def advertisement_id(life: Life, key: str) -> str:
@@ -85,8 +98,6 @@ class SubscriptionEntry:
 class Neighbour:
     """What one neighbour has said and has been told."""
 
-    __slots__ = ("_candidates", "_witnesses", "advertised", "eligible", "frontier", "told")
-
     def __init__(self) -> None:
         self.advertised: dict[Filter, int] = {}
         """Filters of the advertisements that came from here, with how many have each. Changed by
@@ -136,10 +147,7 @@ class Neighbour:
         """A filter is no longer subscribed to."""
         witness = self.eligible.pop(filter, None)
         if witness is not None:
-            witnessed = self._witnesses[witness]
-            del witnessed[filter]
-            if not witnessed:
-                del self._witnesses[witness]
+            drop(self._witnesses, witness, filter)
 
 
 class RoutingTable:
@@ -225,10 +233,7 @@ class RoutingTable:
         """A subscription has ended."""
         filter = entry.filter
         self.note_subscription_settled(entry)
-        same = self.by_filter[filter]
-        del same[entry.id]
-        if not same:
-            del self.by_filter[filter]
+        if drop(self.by_filter, filter, entry.id):
             self.subscribed.discard(filter)
             for neighbour in self.neighbours.values():
                 neighbour.dismiss(filter)
@@ -238,11 +243,8 @@ class RoutingTable:
     def note_subscription_settled(self, entry: SubscriptionEntry) -> None:
         """Nothing is waited for any longer on behalf of a subscription."""
         entry.request.on_settled = None
-        settling = self.settling.get(entry.filter)
-        if settling is not None:
-            settling.pop(entry.id, None)
-            if not settling:
-                del self.settling[entry.filter]
+        if entry.id in self.settling.get(entry.filter, ()):
+            drop(self.settling, entry.filter, entry.id)
 
     def enter(self, entry: AdvertisementEntry) -> None:
         """An advertisement is known from now on."""
@@ -252,10 +254,7 @@ class RoutingTable:
     def leave(self, entry: AdvertisementEntry) -> None:
         """An advertisement has ended."""
         del self.advertisements[entry.id]
-        of_life = self.by_publisher[entry.life]
-        del of_life[entry.id]
-        if not of_life:
-            del self.by_publisher[entry.life]
+        if drop(self.by_publisher, entry.life, entry.id):
             self._ended(entry.life)
 
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
@@ -273,6 +272,4 @@ class RoutingTable:
         counts = self.unsettled[entry.life]
         counts[peer] -= 1
         if not counts[peer]:
-            del counts[peer]
-            if not counts:
-                del self.unsettled[entry.life]
+            drop(self.unsettled, entry.life, peer)
