@@ -82,14 +82,14 @@ def test_a_request_settles_partly_where_neighbours_cannot_be_reached() -> None:
     settlement.seal(request, asker)
     settlement.absent("c")
     assert answers == []  # b is there and has not answered
-    settlement.answered_partly("b", there, frozenset(("x", "y")))
-    settlement.answered_partly("b", there, frozenset(("y",)))
+    settlement.answered("b", there, frozenset(("x", "y")))
+    settlement.answered("b", there, frozenset(("y",)))
     settlement.answered("b", there)
     assert answers == [{"c", "x", "y"}, {"c", "y"}, {"c"}]
     settlement.away.discard("c")
     late = Asker("d", lambda: answers.append("d too"), lambda open: answers.append(["d", *open]))
     settlement.seal(request, late)
-    settlement.answered_partly("c", away, frozenset(("z",)))
+    settlement.answered("c", away, frozenset(("z",)))
     settlement.answered("c", away)
     assert answers[3:] == [{"z"}, ["d", "z"], "settled", "d too"]
 
@@ -103,7 +103,7 @@ def test_a_message_sent_anew_is_settled_partly_as_what_replaces_it_is() -> None:
     )
     new = settlement.token("b")
     settlement.renew("b", {new})
-    settlement.answered_partly("b", new, frozenset(("x",)))
+    settlement.answered("b", new, frozenset(("x",)))
     settlement.answered("b", new)
     assert answers == [frozenset(("x",)), "settled"]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -130,29 +131,27 @@ class Settlement:
         opens = [self._waiting[peer][token].open for token in tokens]
         return frozenset((peer,)) if None in opens else NOWHERE.union(*filter(None, opens))
 
-    def answered(self, peer: str, token: int) -> None:
-        """The neighbour has settled what `token` stood for; unknown tokens are ignored."""
-        waiting = self._waiting.get(peer, {}).pop(token, None)
-        if waiting is None:
+    def answered(self, peer: str, token: int, open: Open = NOWHERE) -> None:
+        """The neighbour has settled what `token` stood for, everywhere but behind brokers that are
+        open; unknown tokens are ignored."""
+        tokens = self._waiting.get(peer, {})
+        waiting = tokens.get(token)
+        if waiting is None or waiting.open == open:
             return
-        for request in waiting.requests:
-            self._drop(request, peer, token)
-        for request in waiting.requests:
+        waiting.open = open
+        if not open:
+            del tokens[token]
+        requests = list(waiting.requests)
+        for request in requests:
+            if open:
+                self._tell_side(request, peer)
+            else:
+                self._drop(request, peer, token)
+        for request in requests:
             if request.outstanding:
                 self._review(request)
             elif not request.settled:
                 _settle(request, request.askers)
-
-    def answered_partly(self, peer: str, token: int, open: Open) -> None:
-        """The neighbour has settled it everywhere but behind these brokers."""
-        waiting = self._waiting.get(peer, {}).get(token)
-        if waiting is None or waiting.open == open:
-            return
-        waiting.open = open
-        for request in list(waiting.requests):
-            if request.on_side is not None:
-                request.on_side(peer, self.open_behind(request, peer))
-            self._review(request)
 
     def absent(self, peer: str) -> None:
         """The neighbour cannot answer for now: nobody waits for it who need not."""
@@ -210,12 +209,8 @@ class Settlement:
             self.wait(everything, peer, token)
         for token in outdated:
             self.replace(peer, token, all_settled)
-        asker = Asker(
-            None,
-            lambda: self.answered(peer, all_settled),
-            lambda open: self.answered_partly(peer, all_settled, open),
-        )
-        self.seal(everything, asker)
+        answer = partial(self.answered, peer, all_settled)
+        self.seal(everything, Asker(None, answer, answer))
 
     def drop_answers(self, peer: str) -> None:
         """`peer` has forgotten what it asked."""
@@ -230,6 +225,9 @@ class Settlement:
         tokens.discard(token)
         if not tokens:
             del request.outstanding[peer]
+        self._tell_side(request, peer)
+
+    def _tell_side(self, request: Request, peer: str) -> None:
         if request.on_side is not None:
             request.on_side(peer, self.open_behind(request, peer))
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import partial
+from itertools import chain
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages import frames
@@ -56,8 +57,7 @@ class ContentRouter:
         self.table = RoutingTable(ports.ended)
         self._propagation = Propagation(self.table, self._settlement, ports)
         self._sync = Synchronisation(peers, self._settlement, ports.send)
-        for peer in peers:
-            self.table.neighbours[peer] = Neighbour()
+        self.table.neighbours.update((peer, Neighbour()) for peer in peers)
         self._ending: dict[str, Asker] = {}
         """Advertisements, by id, that end once nothing trails their publisher's move:
         who wants what is still under way from where it was would be forgotten."""
@@ -85,12 +85,8 @@ class ContentRouter:
         """As it is if every event lies within an advertisement that `peer` is told anew."""
         known = self.table.by_publisher.get(batch.stream, _NOTHING).values()
         filters = [entry.filter for entry in known if entry.last_hop != peer]
-        wanted = frozenset(
-            predicate.attribute
-            for filter in filters
-            for conjunction in filter.conjunctions
-            for predicate in conjunction
-        )
+        conjunctions = chain.from_iterable(filter.conjunctions for filter in filters)
+        wanted = frozenset(one.attribute for one in chain.from_iterable(conjunctions))
         is_told = all(
             any(matches(filter, attributes) for filter in filters)
             for attributes in batch.bodies.attributes(wanted)
@@ -238,7 +234,7 @@ class ContentRouter:
                 self._propagation.settled(peer, token)
                 self._end_advertisements()
             case frames.Settled(token, open):
-                self._settlement.answered_partly(peer, token, frozenset(open))
+                self._settlement.answered(peer, token, frozenset(open))
             case frames.SyncEnd():
                 self._on_sync_end(peer, message)
             case frames.Subscribe(subscription, filter):
@@ -265,14 +261,12 @@ class ContentRouter:
         return Asker(peer, answer, answer)
 
     def _on_sync_end(self, peer: str, message: frames.SyncEnd) -> None:
-        if message.open:
-            self._sync.ended_partly(peer, frozenset(message.open))
-        else:
+        if not message.open:
             table = self.table
             is_first = message.what == "advertisements"
             entries = (table.advertisements if is_first else table.subscriptions).values()
             self._remove_from(peer, [entry for entry in entries if entry.stale])
-            self._sync.ended(peer, message.what)
+        self._sync.ended(peer, message.what, frozenset(message.open))
         self._ports.withdrawn()
         self._ports.synchronised(peer)
 

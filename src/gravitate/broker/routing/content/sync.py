@@ -71,23 +71,18 @@ class Synchronisation:
     def forget(self, peer: str) -> None:
         self._progress.pop(peer, None)
 
-    def ended(self, peer: str, what: str) -> None:
-        """The neighbour has said all it knows of `what`."""
+    def ended(self, peer: str, what: str, open: Open) -> None:
+        """The neighbour has said all it knows of `what`; or, but for what is behind some brokers,
+        all its advertisements."""
         progress = self._progress[peer]
-        if what == "advertisements":
-            progress.heard = NOWHERE
-            self._settlement.answered(peer, progress.token)
+        if open and progress.heard == NOWHERE:
+            return
+        if open or what == "advertisements":
+            progress.heard = open
+            self._settlement.answered(peer, progress.token, open)
         else:
             progress.subscriptions_heard = True
         self.advance()
-
-    def ended_partly(self, peer: str, open: Open) -> None:
-        """The neighbour has said all its advertisements but those behind some brokers."""
-        progress = self._progress[peer]
-        if progress.heard != NOWHERE:
-            progress.heard = open
-            self._settlement.answered_partly(peer, progress.token, open)
-            self.advance()
 
     def advance(self) -> None:
         """Say `SyncEnd` to every neighbour that has been told everything, or all there is."""
