@@ -5,8 +5,6 @@ broker must not forget when it is killed is known to its neighbours (`deposits`)
 
 `TakeGuest`, `GuestAnswer`, `GuestCut` and `StagingPoll` go along the path of a move, over primary
 links: their place among the events on them is part of what they mean (`staging`).
-
-Part of `messages`, which says what frames and messages are.
 """
 
 from __future__ import annotations

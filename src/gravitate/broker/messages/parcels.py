@@ -97,8 +97,9 @@ def weight_bytes(message: Message) -> int:
 
 
 def _carried_events(message: Message) -> int:
-    batches = message.batches if isinstance(message, Carrying) else ()
-    return sum([len(batch.counters) for batch in batches])
+    if not isinstance(message, Carrying):
+        return 0
+    return sum([len(batch.counters) for batch in message.batches])
 
 
 def _carried_bytes(batches: Iterable[Batch]) -> int:

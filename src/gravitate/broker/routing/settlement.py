@@ -60,6 +60,12 @@ class Request:
         """Told of every neighbour that has answered all it had to, partly or not: where it is open
         behind that one."""
 
+    def tell_settled(self, told: Answer | None) -> None:
+        self.on_settled = told
+
+    def tell_sides(self, told: Callable[[str, Open], None] | None) -> None:
+        self.on_side = told
+
 
 _NOTHING: Final[dict[str, set[int]]] = {}
 _NOBODY: Final[list[Asker]] = []
@@ -125,12 +131,6 @@ class Settlement:
         request.askers.append(asker)
         self._review(request, (asker,))
 
-    def open_behind(self, request: Request, peer: str) -> Open:
-        """Where a request has not settled on the side of a neighbour, as far as that is known."""
-        tokens = request.outstanding.get(peer, ())
-        opens = [self._waiting[peer][token].open for token in tokens]
-        return frozenset((peer,)) if None in opens else NOWHERE.union(*filter(None, opens))
-
     def answered(self, peer: str, token: int, open: Open = NOWHERE) -> None:
         """The neighbour has settled what `token` stood for, everywhere but behind brokers that are
         open; unknown tokens are ignored."""
@@ -144,7 +144,7 @@ class Settlement:
         requests = list(waiting.requests)
         for request in requests:
             if open:
-                self._tell_side(request, peer)
+                self.tell_side(request, peer)
             else:
                 self._drop(request, peer, token)
         for request in requests:
@@ -225,11 +225,14 @@ class Settlement:
         tokens.discard(token)
         if not tokens:
             del request.outstanding[peer]
-        self._tell_side(request, peer)
+        self.tell_side(request, peer)
 
-    def _tell_side(self, request: Request, peer: str) -> None:
+    def tell_side(self, request: Request, peer: str) -> None:
+        """Say where a request has not settled on the side of a neighbour, as far as is known."""
         if request.on_side is not None:
-            request.on_side(peer, self.open_behind(request, peer))
+            opens = [self._waiting[peer][token].open for token in request.outstanding.get(peer, ())]
+            known = NOWHERE.union(*filter(None, opens))
+            request.on_side(peer, frozenset((peer,)) if None in opens else known)
 
 
 def _settle(request: Request, askers: Iterable[Asker]) -> None:

@@ -9,8 +9,6 @@ Does not know why an entry came or went, nor what a reset is.
 
 from __future__ import annotations
 
-from typing import Final
-
 from gravitate.broker.messages.frames import Advertise, Subscribe, Unadvertise, Unsubscribe
 from gravitate.broker.routing.content.frontier import Change
 from gravitate.broker.routing.content.table import (
@@ -23,8 +21,6 @@ from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.routing.settlement import Request, Settlement
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
-
-_NONE: Final[dict[str, SubscriptionEntry]] = {}
 
 
 class Propagation:
@@ -84,7 +80,7 @@ class Propagation:
                 self._settlement.wait(request, peer, token)
         for filter in change.moved:
             # What stood for it before may be answered without it.
-            for entry in self._table.settling.get(filter, _NONE).values():
+            for entry in self._table.settling.get(filter, {}).values():
                 if entry.last_hop != peer and filter in neighbour.eligible:
                     self._await_coverer(peer, neighbour, entry)
 

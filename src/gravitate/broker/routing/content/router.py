@@ -65,9 +65,8 @@ class ContentRouter:
     # What events ask -----------------------------------------------------------------------
 
     def route(self, batch: Batch, came_from: str | None) -> list[tuple[int, ...]]:
-        """Per event, the sorted destinations of the matching entries, without local subscriptions
-        that wait to be served, with the neighbours that must get all of it: its advertisement
-        has not settled there."""
+        """Without local subscriptions that wait to be served; with the neighbours that must get all
+        of it because its advertisement has not settled there."""
         table = self.table
         answers = self._serving.served(batch, came_from, table.destinations(batch))
         unsettled: Collection[str] | None = None
@@ -131,15 +130,15 @@ class ContentRouter:
                 self._end_subscription(entry)
             entry = SubscriptionEntry(id, filter, last_hop, destination)
             request = entry.request
-            request.on_settled = partial(self._subscription_settled, entry)
+            request.tell_settled(partial(self._subscription_settled, entry))
             self._propagation.add_subscription(entry)
             for peer in self.table.neighbours:
                 if peer != last_hop:
                     self._settlement.wait(request, peer, self._sync.token(peer))
             if last_hop is LOCAL and not is_renewed:
-                behind = self._settlement.open_behind
-                open = {peer: behind(request, peer) for peer in request.outstanding}
-                self._serving.begin(entry, open)
+                self._serving.begin(entry)
+                for peer in request.outstanding:
+                    self._settlement.tell_side(request, peer)
         self._settlement.seal(entry.request, asker)
 
     def _subscription_settled(self, entry: SubscriptionEntry) -> None:
@@ -237,16 +236,15 @@ class ContentRouter:
                 self._settlement.answered(peer, token, frozenset(open))
             case frames.SyncEnd():
                 self._on_sync_end(peer, message)
-            case frames.Subscribe(subscription, filter):
+            case frames.Subscribe(id, filter, token):
                 destination = self._ports.destination_of(peer)
-                asker = self._asker(peer, message.token)
-                self.subscribe(subscription, filter, destination, asker)
-            case frames.Unsubscribe(subscription, token):
-                self.unsubscribe(subscription, self._asker(peer, token))
-            case frames.Advertise(id, publisher, incarnation, filter):
+                self.subscribe(id, filter, destination, self._asker(peer, token))
+            case frames.Unsubscribe(id, token):
+                self.unsubscribe(id, self._asker(peer, token))
+            case frames.Advertise(id, publisher, incarnation, filter, token, attachment):
                 life = publisher, incarnation
-                entry = AdvertisementEntry(id, life, filter, peer, message.attachment)
-                self._advertise(entry, self._asker(peer, message.token))
+                entry = AdvertisementEntry(id, life, filter, peer, attachment)
+                self._advertise(entry, self._asker(peer, token))
                 self._ports.advertised(life, entry.key)
             case frames.Unadvertise(id, token):
                 self._unadvertise(id, self._asker(peer, token))

@@ -47,19 +47,15 @@ class Serving:
         """The destinations from which is withheld what has passed a broker, and on how many sides
         it is open."""
 
-    def begin(self, entry: SubscriptionEntry, open: dict[str, Open]) -> None:
-        """A local client has subscribed; what its request waits for is known, and where it is
-        open."""
-        destination = entry.destination
-        self._settling[destination] = _Settling()
-        for peer, brokers in open.items():
-            self._withhold(destination, peer, brokers)
-        entry.request.on_side = partial(self._withhold, destination)
+    def begin(self, entry: SubscriptionEntry) -> None:
+        """A local client has subscribed; where that has not settled its request tells."""
+        self._settling[entry.destination] = _Settling()
+        entry.request.tell_sides(partial(self._withhold, entry.destination))
 
     def end(self, entry: SubscriptionEntry) -> None:
         """The subscription has settled or ended. Its destination may be another's by now."""
         if entry.request.on_side is not None:
-            entry.request.on_side = None
+            entry.request.tell_sides(None)
             for peer in list(self._settling[entry.destination].open):
                 self._withhold(entry.destination, peer, NOWHERE)
             del self._settling[entry.destination]

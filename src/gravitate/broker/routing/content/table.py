@@ -34,6 +34,7 @@ DESTINATION_BYTES = 36
 """What the answers by topic may take, and what one takes beside the topic itself, about: by
 itself, and for each destination."""
 _TOPIC_ALONE = frozenset((TOPIC,))
+_Answers = dict[str | bytes, tuple[int, ...]]
 LOCAL = None
 """Last hop of what came from a client of this broker."""
 
@@ -61,7 +62,6 @@ class AdvertisementEntry:
 
     id: str
     life: Life
-    """Whose it is."""
     filter: Filter
     last_hop: str | None
     attachment: int = 0
@@ -151,8 +151,8 @@ class Neighbour:
 
 
 class RoutingTable:
-    """The entries, and the matcher over them. `ended` is told of every life of a
-    publisher whose last advertisement has ended."""
+    """The entries, and the matcher over them; `ended` is told of lives whose last advertisement has
+    ended."""
 
     def __init__(self, ended: Callable[[Life], None]) -> None:
         self._ended = ended
@@ -176,7 +176,7 @@ class RoutingTable:
         self.told_under: dict[tuple[str, int], AdvertisementEntry] = {}
         """The same by neighbour and token."""
         self.matcher = Matcher()
-        self._by_topic: dict[str | bytes, tuple[int, ...]] | None = None
+        self._by_topic: _Answers | None = None
         """Answers by topic; None while a filter asks for more than the topic. Invalidated by: any
         change of the matcher (its version)."""
         self._by_topic_version = -1
@@ -201,10 +201,7 @@ class RoutingTable:
             self._learn(topics, known)
         return [known[topic] for topic in topics]
 
-    def _learn(
-        self, topics: Sequence[str | bytes], known: dict[str | bytes, tuple[int, ...]]
-    ) -> None:
-        """Find the answers for the topics that are not known."""
+    def _learn(self, topics: Sequence[str | bytes], known: _Answers) -> None:
         if self._by_topic_bytes > TOPICS_BYTES_MAX:
             known.clear()
             self._by_topic_bytes = 0
@@ -216,7 +213,6 @@ class RoutingTable:
         self._by_topic_bytes += sum(DESTINATION_BYTES * len(answer) for answer in answers)
 
     def add(self, entry: SubscriptionEntry) -> None:
-        """Something is subscribed to from now on."""
         filter = entry.filter
         self.subscriptions[entry.id] = entry
         self.matcher.add(entry.id, filter, entry.destination)
@@ -230,7 +226,6 @@ class RoutingTable:
         self.settling.setdefault(filter, {})[entry.id] = entry
 
     def remove(self, entry: SubscriptionEntry) -> None:
-        """A subscription has ended."""
         filter = entry.filter
         self.note_subscription_settled(entry)
         if drop(self.by_filter, filter, entry.id):
@@ -242,17 +237,15 @@ class RoutingTable:
 
     def note_subscription_settled(self, entry: SubscriptionEntry) -> None:
         """Nothing is waited for any longer on behalf of a subscription."""
-        entry.request.on_settled = None
+        entry.request.tell_settled(None)
         if entry.id in self.settling.get(entry.filter, ()):
             drop(self.settling, entry.filter, entry.id)
 
     def enter(self, entry: AdvertisementEntry) -> None:
-        """An advertisement is known from now on."""
         self.advertisements[entry.id] = entry
         self.by_publisher.setdefault(entry.life, {})[entry.id] = entry
 
     def leave(self, entry: AdvertisementEntry) -> None:
-        """An advertisement has ended."""
         del self.advertisements[entry.id]
         if drop(self.by_publisher, entry.life, entry.id):
             self._ended(entry.life)
