@@ -36,14 +36,11 @@ class _Progress:
 
 class Synchronisation:
     def __init__(
-        self,
-        neighbours: Iterable[str],
-        settlement: Settlement,
-        send: Callable[[str, Control], None],
+        self, peers: Iterable[str], settlement: Settlement, send: Callable[[str, Control], None]
     ) -> None:
         self._settlement = settlement
         self._send = send
-        self._progress = {peer: _Progress(settlement.token(peer), False) for peer in neighbours}
+        self._progress = {peer: _Progress(settlement.token(peer), False) for peer in peers}
 
     def token(self, peer: str) -> int:
         """What to wait for until everything advertised behind `peer` is known."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.content.frontier import Frontier
@@ -38,11 +38,8 @@ _Answers = dict[str | bytes, tuple[int, ...]]
 LOCAL = None
 """Last hop of what came from a client of this broker."""
 
-K = TypeVar("K")
-Nested = TypeVar("Nested", bound=dict[Any, Any])
 
-
-def drop(nested: dict[K, Nested], key: K, inner: object) -> bool:
+def drop(nested: dict[Any, Any], key: object, inner: object) -> bool:
     """Take something out of what is under a key, which goes with the last; whether it was that."""
     under = nested[key]
     del under[inner]
