@@ -12,7 +12,6 @@ from gravitate.model.events import Batch
 class Send(msgspec.Struct, frozen=True):
     """Write `frame` to a connection that is open."""
 
-    peer: str
     connection: int
     frame: Frame
 
@@ -120,7 +119,6 @@ class OpenLink(msgspec.Struct, frozen=True):
 
 
 class CloseLink(msgspec.Struct, frozen=True):
-    peer: str
     connection: int
     reason: str
 

@@ -77,7 +77,7 @@ class Peering:
             return
         self._ports.collect()
         if link.state is not LinkState.DOWN:
-            self._emit(CloseLink(peer, link.connection, "no longer needed"))
+            self._emit(CloseLink(link.connection, "no longer needed"))
             self._down(link, is_expected=False)
         self._links.remove(link)
 
@@ -97,17 +97,17 @@ class Peering:
         if link is None:
             here = self._context.broker_id
             reason = f"{peer} is no neighbour of {here}, and no tether with it is expected"
-            self._emit(Send(peer, connection, frames.Refusal(frames.UNKNOWN_BROKER, reason)))
-            self._emit(CloseLink(peer, connection, reason))
+            self._emit(Send(connection, frames.Refusal(frames.UNKNOWN_BROKER, reason)))
+            self._emit(CloseLink(connection, reason))
             return
         if link.state is not LinkState.DOWN:
-            self._emit(CloseLink(peer, link.connection, "replaced by a newer connection"))
+            self._emit(CloseLink(link.connection, "replaced by a newer connection"))
             self._down(link)
         link.state = LinkState.GREETING
         link.connection = connection
         link.heard_at = link.pinged_at = self._context.now
         link.is_doubted = False
-        self._emit(Send(peer, connection, self._hello(link)))
+        self._emit(Send(connection, self._hello(link)))
         self._beat(link)
 
     def closed(self, peer: str, connection: int) -> None:
@@ -135,7 +135,7 @@ class Peering:
         try:
             self._take(link, frame)
         except PeerError as error:
-            self._emit(Send(peer, connection, frames.Refusal(error.name, error.reason)))
+            self._emit(Send(connection, frames.Refusal(error.name, error.reason)))
             self._close(link, str(error))
 
     def _take(self, link: Link, frame: frames.Frame) -> None:
@@ -148,7 +148,7 @@ class Peering:
                 self._check(link, frame)
                 self._meet(link, frame)
             case frames.Ping():
-                self._emit(Send(link.peer, link.connection, frames.Pong(frame.sent_at)))
+                self._emit(Send(link.connection, frames.Pong(frame.sent_at)))
             case frames.Pong():
                 sample = self._context.now - frame.sent_at
                 link.rtt_s = 0.875 * link.rtt_s + 0.125 * sample if link.rtt_s else sample
@@ -238,7 +238,7 @@ class Peering:
         else:
             self._reset(link, hello)
         if self._links.draining:
-            self._emit(Send(link.peer, link.connection, frames.Draining()))
+            self._emit(Send(link.connection, frames.Draining()))
         self._links.touched[link.peer] = link
 
     def _reset(self, link: Link, hello: frames.Hello) -> None:
@@ -311,7 +311,7 @@ class Peering:
             self._emit(Warn(link.peer, text, is_error=True))
 
     def _close(self, link: Link, reason: str) -> None:
-        self._emit(CloseLink(link.peer, link.connection, reason))
+        self._emit(CloseLink(link.connection, reason))
         self.closed(link.peer, link.connection)
 
     def _wake(self, timer: timers.LinkTimer, in_s: float) -> None:
@@ -341,5 +341,5 @@ class Peering:
         if now >= link.pinged_at + every_s:
             link.pinged_at = now
             if link.state is LinkState.UP:
-                self._emit(Send(link.peer, link.connection, frames.Ping(now)))
+                self._emit(Send(link.connection, frames.Ping(now)))
         self._beat(link)

@@ -154,7 +154,7 @@ class LinkTable:
                 messages = tail.after(sent)
                 for part in (messages,) if len(messages) == 1 else self._framed(messages):
                     data = Data(sent + 1, link.received, part, link.retains())
-                    self._emit(Send(link.peer, link.connection, data))
+                    self._emit(Send(link.connection, data))
                     sent += len(part)
                 link.sent = tail.last
                 link.unacknowledged = 0
@@ -179,7 +179,7 @@ class LinkTable:
         self.draining = True
         for link in self._links.values():
             if link.state is LinkState.UP:
-                self._emit(Send(link.peer, link.connection, Draining()))
+                self._emit(Send(link.connection, Draining()))
                 self.touched[link.peer] = link
 
     def empty(self, link: Link) -> None:
@@ -275,4 +275,4 @@ class LinkTable:
         if link.unacknowledged:
             link.unacknowledged = 0
             acknowledge = Acknowledge(link.received, link.retains())
-            self._emit(Send(link.peer, link.connection, acknowledge))
+            self._emit(Send(link.connection, acknowledge))
