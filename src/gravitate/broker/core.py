@@ -188,7 +188,7 @@ class Broker:
         self.congestion.review()
         if self.links.touched:
             self.links.flush()
-        if self.links.draining and self.links.emptied():
+        if self.links.draining and not self.links.queued.events:
             self._stop()
         return self._context.effects
 

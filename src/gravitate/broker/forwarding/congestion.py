@@ -20,10 +20,9 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.links.link import Link
-from gravitate.broker.links.table import LinkTable
+from gravitate.broker.links.table import QUEUED, LinkTable
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.frames import Congested, Control, Drained, Publications
-from gravitate.broker.messages.tether import Deliveries, HandedOver
+from gravitate.broker.messages.frames import Congested, Control, Drained
 from gravitate.broker.routing.router import Router
 
 CongestedLink = tuple[str, str]
@@ -208,7 +207,7 @@ def _latest(link: Link) -> dict[Life, None]:
     return {
         batch.stream: None
         for message in messages
-        if isinstance(message, Publications | HandedOver | Deliveries)
+        if isinstance(message, QUEUED)
         for batch in message.batches
     }
 

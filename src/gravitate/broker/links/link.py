@@ -27,10 +27,10 @@ class Role(str, enum.Enum):
 
 
 class Mark(NamedTuple):
-    """A message that has come over a link: the peer, since which reset, and its number."""
+    """A message that has come over a link: in which of its series, and its number."""
 
-    peer: str
-    reset_number: int
+    link: Link
+    series: int
     number: int
 
 
@@ -43,7 +43,6 @@ class Link:
         self.roles = {role}
         self.state = LinkState.DOWN
         self.connection = 0
-        self.has_been_up = False
         self.peer_incarnation = 0
         """The incarnation this link was last reset with; 0: never met."""
         self.has_forgotten = False
@@ -54,15 +53,13 @@ class Link:
         self.received_before: tuple[int, int] | None = None
         """The same of the former numbering, from a reset until something comes in the new one: if
         the connection is lost before that, the peer may go on with the former."""
-        self._oldest: list[int] = []
+        self.oldest: list[int] = []
         """A heap of the keys of `retained`, and of some that are gone."""
         self.retained: dict[int, int] = {}
         """Numbers of messages that have brought something which nobody else has yet: the peer is
         to keep them until somebody does. With how many wait for each."""
-        self.reset_number = 0
-        """Of its last reset, among those of all links."""
         self.series = 1
-        """The numbering of the tail; every reset begins another."""
+        """The numbering of the tail; with every reset another begins, and marks are void."""
         self.tail: Tail[Message] = Tail()
         self.sent = 0
         """Last number sent on this connection."""
@@ -103,7 +100,7 @@ class Link:
 
     def retains(self) -> int:
         """How many of the last messages received the peer is to keep."""
-        oldest = self._oldest
+        oldest = self.oldest
         while oldest and oldest[0] not in self.retained:
             heappop(oldest)
         return self.received + 1 - oldest[0] if oldest else 0
@@ -111,7 +108,7 @@ class Link:
     def retain(self, number: int) -> None:
         """The peer is to keep a message of its, and what came behind it."""
         if number not in self.retained:
-            heappush(self._oldest, number)
+            heappush(self.oldest, number)
         self.retained[number] = self.retained.get(number, 0) + 1
 
     def let_go(self, number: int) -> bool:
@@ -120,10 +117,6 @@ class Link:
         if left > 0:
             self.retained[number] = left
         return left == 0
-
-    def retain_nothing(self) -> None:
-        self.retained.clear()
-        self._oldest.clear()
 
     def has_received(self) -> tuple[int, int]:
         """The last number of the peer's that is certain, and its numbering."""

@@ -56,8 +56,6 @@ class Peering:
         self._incarnation = incarnation
         self._links = links
         self._ports = ports
-        self._resets = 0
-        """Of all links so far."""
         self.refused_again = 0
         """How often a peer has refused what it had refused before."""
 
@@ -78,7 +76,7 @@ class Peering:
         self._ports.collect()
         if link.state is not LinkState.DOWN:
             self._emit(CloseLink(link.connection, "no longer needed"))
-            self._down(link, is_expected=False)
+            self._down(link)
         self._links.remove(link)
 
     def start(self) -> None:
@@ -208,20 +206,17 @@ class Peering:
 
     def _check(self, link: Link, hello: frames.Hello) -> None:
         """Whether the two may be linked."""
-        network = self._options.network
-        if hello.version != frames.PROTOCOL_VERSION:
-            reason = f"version {hello.version}; {frames.PROTOCOL_VERSION} is spoken here"
-            raise PeerError(frames.WRONG_VERSION, reason)
-        if hello.network != network:
-            raise PeerError(frames.WRONG_NETWORK, f"network {hello.network!r}; this is {network!r}")
-        if hello.broker != link.peer:
-            reason = f"broker {hello.broker!r} on the link of {link.peer!r}"
-            raise PeerError(frames.WRONG_BROKER, reason)
+        for name, said, expected in (
+            (frames.WRONG_VERSION, hello.version, frames.PROTOCOL_VERSION),
+            (frames.WRONG_NETWORK, hello.network, self._options.network),
+            (frames.WRONG_BROKER, hello.broker, link.peer),
+        ):
+            if said != expected:
+                raise PeerError(name, f"{said!r}; here {expected!r} is expected")
 
     def _meet(self, link: Link, hello: frames.Hello) -> None:
         """Two brokers that may be linked begin to talk."""
         link.state = LinkState.UP
-        link.has_been_up = True
         knows = hello.remembers == self._incarnation and hello.received_series == link.series
         _, series = link.has_received()
         is_known = (hello.incarnation, hello.series) == (link.peer_incarnation, series)
@@ -249,11 +244,7 @@ class Peering:
         link.has_forgotten = bool(link.peer_incarnation) and not is_same
         link.peer_incarnation = hello.incarnation
         link.received, link.received_series = 0, hello.series + 1
-        link.series += 1
         link.sent = link.unacknowledged = 0
-        self._resets += 1
-        link.reset_number = self._resets
-        link.retain_nothing()
         self._links.empty(link)
         self._ports.changed(link.peer, LinkChange.RESET)
         for message in kept:
@@ -261,9 +252,9 @@ class Peering:
             if fit.batches and link.peer in self._links:
                 self._links.send(link.peer, fit)
 
-    def _down(self, link: Link, is_expected: bool = True) -> None:
-        """The connection is gone; another is expected from now on, or not."""
-        if link.state is LinkState.UP and is_expected:
+    def _down(self, link: Link) -> None:
+        """The connection is gone; another is expected if the link is still for something."""
+        if link.state is LinkState.UP and link.roles:
             self._expect(link)
         link.state = LinkState.DOWN
         link.connection = 0
@@ -286,9 +277,6 @@ class Peering:
 
     def _give_up(self, link: Link) -> None:
         link.given_up = link.starts_anew = True
-        # What the peer has had in the numbering so far is known here no longer.
-        link.series += 1
-        link.retain_nothing()
         self._links.empty(link)
         self._ports.changed(link.peer, LinkChange.GIVEN_UP)
 

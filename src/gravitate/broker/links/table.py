@@ -17,6 +17,7 @@ go (`peering`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Send
@@ -27,7 +28,9 @@ from gravitate.broker.messages.frames import Acknowledge, Data, Draining, Messag
 from gravitate.broker.messages.parcels import framed, publications, weight_bytes
 from gravitate.broker.messages.tether import Deliveries, HandedOver
 from gravitate.errors import PeerError
-from gravitate.model.events import Batch
+
+QUEUED: Final = (Publications, HandedOver, Deliveries)
+"""Messages that count by their events."""
 
 
 class LinkTable:
@@ -44,6 +47,7 @@ class LinkTable:
         self._context = context
         self._emit = context.emit
         self._options = context.options
+        self._frame_max = (context.options.frame_events_max, context.options.frame_bytes_max)
         self._deliver = deliver
         self._received = received
         """Told of every message that a broker at the other end of a tether has received."""
@@ -103,40 +107,26 @@ class LinkTable:
         link = self._links[peer]
         if link.given_up:
             return
-        if type(message) is Publications:
-            keeps_up = link.state is LinkState.UP and link.queued.size_bytes <= COMPACT_BYTES_MIN
-            if (
-                keeps_up
-                and len(message.batches) == 1
-                and len(message.batches[0].counters) <= self._options.frame_events_max
-            ):
-                link.tail.push(message)
-                self._count(link, message, 1)
-            else:
-                self._send_parts(link, message.batches, keeps_up)
-        elif link.starts_anew:
-            return
-        else:
-            link.tail.push(message)
-            self._count(link, message, 1)
-            self.forget_overflow(link)
-        self.touched[peer] = link
-
-    def _send_parts(self, link: Link, batches: list[Batch], keeps_up: bool) -> None:
-        """Queue batches in messages that fit into frames. What is queued on a link that does not
-        keep up is kept for long, so what else its buffers hold is left behind."""
-        if not keeps_up:
-            batches = [batch.compacted() for batch in batches]
-        options = self._options
-        for part in publications(batches, options.frame_events_max, options.frame_bytes_max):
+        parts: Iterable[Message] = (message,)
+        if type(message) is not Publications:
+            if link.starts_anew:
+                return
+        elif link.state is not LinkState.UP or link.queued.size_bytes > COMPACT_BYTES_MIN:
+            # It is kept for long: what else its buffers hold is left behind.
+            parts = publications([batch.compacted() for batch in message.batches], *self._frame_max)
+        elif len(message.batches) != 1 or len(message.batches[0].counters) > self._frame_max[0]:
+            parts = publications(message.batches, *self._frame_max)
+        for part in parts:
             link.tail.push(part)
             self._count(link, part, 1)
+        self.touched[peer] = link
+        if link.state is LinkState.DOWN:
+            self.forget_overflow(link)
 
     def forget_overflow(self, link: Link) -> None:
         """When too much is to be said on a link that is down, it is forgotten, publications apart:
         the reset that follows says everything anew."""
-        too_much = link.control_bytes > self._options.link_control_bytes_max
-        if too_much and link.state is LinkState.DOWN:
+        if link.control_bytes > self._options.link_control_bytes_max:
             for message in link.tail:
                 if type(message) is not Publications:
                     self._count(link, message, -1)
@@ -152,7 +142,8 @@ class LinkTable:
             tail, sent = link.tail, link.sent
             if sent < tail.last:
                 messages = tail.after(sent)
-                for part in (messages,) if len(messages) == 1 else self._framed(messages):
+                parts = (messages,) if len(messages) == 1 else framed(messages, *self._frame_max)
+                for part in parts:
                     data = Data(sent + 1, link.received, part, link.retains())
                     self._emit(Send(link.connection, data))
                     sent += len(part)
@@ -166,14 +157,6 @@ class LinkTable:
                 self._context.set_timer(link.acknowledge_timer, at)
         self.touched.clear()
 
-    def _framed(self, messages: list[Message]) -> Iterator[list[Message]]:
-        return framed(messages, self._options.frame_events_max, self._options.frame_bytes_max)
-
-    def emptied(self) -> bool:
-        """No publication that was sent is unacknowledged; whoever comes back is told the rest
-        anew."""
-        return not any(link.queued.events for link in self._links.values())
-
     def drain(self) -> None:
         """From here on take no more data; acknowledge what was taken."""
         self.draining = True
@@ -183,12 +166,16 @@ class LinkTable:
                 self.touched[link.peer] = link
 
     def empty(self, link: Link) -> None:
-        """Forget what is under way on a link."""
+        """Forget what is under way on a link, and count anew: what the peer has had of it is known
+        here no longer."""
         self.queued.events -= link.queued.events
         self.queued.size_bytes -= link.queued.size_bytes
         link.queued = Measure()
         link.control_bytes = link.taken = 0
         link.tail = Tail()
+        link.series += 1
+        link.retained.clear()
+        link.oldest.clear()
 
     # What is received ----------------------------------------------------------------------
 
@@ -217,25 +204,18 @@ class LinkTable:
         if self.brought is not None:
             return self.brought
         link = self._current
-        return None if link is None else Mark(link.peer, link.reset_number, link.received)
+        return None if link is None else Mark(link, link.series, link.received)
 
     def retain(self, mark: Mark | None) -> None:
         """Let the peer keep a message, and what came behind it, until it is let go of as often."""
-        link = self._marked(mark)
-        if mark is not None and link is not None:
-            link.retain(mark.number)
+        if mark is not None and mark.series == mark.link.series:
+            mark.link.retain(mark.number)
 
     def let_go(self, mark: Mark | None) -> None:
-        link = self._marked(mark)
-        if mark is not None and link is not None and link.let_go(mark.number):
-            link.unacknowledged = max(1, link.unacknowledged)
-            self.touched[link.peer] = link
-
-    def _marked(self, mark: Mark | None) -> Link | None:
-        if mark is None:
-            return None
-        link = self._links.get(mark.peer)
-        return link if link is not None and link.reset_number == mark.reset_number else None
+        if mark is None or mark.series != mark.link.series or not mark.link.let_go(mark.number):
+            return
+        mark.link.unacknowledged = max(1, mark.link.unacknowledged)
+        self.touched[mark.link.peer] = mark.link
 
     def takes_from(self, link: Link) -> bool:
         return not self.draining or (link.peer_draining and link.peer < self._context.broker_id)
@@ -257,7 +237,7 @@ class LinkTable:
 
     def _count(self, link: Link, message: Message, sign: int) -> None:
         """A message comes into the tail (1), or leaves it (-1)."""
-        if not isinstance(message, Publications | HandedOver | Deliveries):
+        if not isinstance(message, QUEUED):
             link.control_bytes += sign * weight_bytes(message)
             return
         events = size_bytes = 0

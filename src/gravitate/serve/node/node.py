@@ -275,7 +275,7 @@ class Node:
         for link in self.broker.links:
             if Role.PRIMARY not in link.roles:
                 continue
-            if not link.has_been_up:
+            if not link.peer_incarnation:
                 awaited[link.peer] = "its link has not been up since the start"
             elif link.state is not LinkState.UP:
                 down.append(link.peer)

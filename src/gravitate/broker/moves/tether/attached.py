@@ -153,7 +153,7 @@ class TetheredPublishers:
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
         mark = self._links.mark()
-        if mark is not None and mark.peer == publisher.origin:
+        if mark is not None and mark.link.peer == publisher.origin:
             self._links.retain(mark)
             publisher.marks.append(mark)
         self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
