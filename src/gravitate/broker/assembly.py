@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.congestion import CongestionView
-from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.destinations import FORWARDERS, Destinations
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.forwarding.strategy import FORWARDERS
 from gravitate.broker.interface.effects import Stay
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.peering import Peering, PeeringPorts
-from gravitate.broker.links.seek import Seek
+from gravitate.broker.links.seek import seek_in
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.mechanism import Mechanism, Posts
@@ -83,7 +82,7 @@ class Parts:
     ) -> None:
         self.broker_id = broker_id
         known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
-        self.seek = Seek(broker_id, known)
+        self.seek = seek_in(known, broker_id)
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda life: self.router.is_advertised(life))
         self.context = context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
@@ -91,7 +90,7 @@ class Parts:
         self.links = LinkTable(context, links.items(), *on)
         ports = PeeringPorts(told.changed, lambda: self.dispatch.flush(), told.keep)
         self.peering = Peering(context, incarnation, self.links, ports)
-        self.destinations = Destinations(FORWARDERS[forwarding]())
+        self.destinations = Destinations(FORWARDERS[forwarding])
         self.router = ROUTERS[routing](
             links,
             RouterPorts(
@@ -156,7 +155,7 @@ class Parts:
         )
 
     def _build_moves(self) -> None:
-        context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek.find
+        context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek
         send = dispatch.send_control
         self.remote = Remote(
             context,

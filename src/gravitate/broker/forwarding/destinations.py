@@ -2,16 +2,17 @@
 
 A destination is an anchor (a broker to send towards) or a subscription of a local client. A
 `Plan` is what a set of destinations comes to: the neighbours to send to and the sessions to
-deliver to, each once, with the best quality of service that was asked for.
+deliver to, each once, with the best quality of service that was asked for. Which neighbours lead to
+the anchors that want an event is for a forwarding strategy to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from gravitate.broker.forwarding.receiver import Receiver, Subscription
-from gravitate.broker.forwarding.strategy import Forwarder
+from gravitate.overlay.strategies import S0, Forwarding
 
 LocalSubscription = Subscription[Any]
 
@@ -19,6 +20,18 @@ NOWHERE: Final = ""
 """In place of a subscription that nothing goes to any more; no broker has this name."""
 PLANNED_MAX: Final = 500_000
 """Destinations in all plans that are remembered; some hundred bytes each."""
+
+Forwarder = Callable[[Collection[str], str | None], tuple[str, ...]]
+"""The neighbours to send to so that every anchor is reached, each once and sorted; never the one
+that it came from."""
+
+
+def primary_links(anchors: Collection[str], came_from: str | None) -> tuple[str, ...]:
+    """Primary links alone: with `delta = 1` an anchor is the neighbour itself."""
+    return tuple(sorted({*anchors} - {came_from}))
+
+
+FORWARDERS: Final[Mapping[Forwarding, Forwarder]] = {S0: primary_links}
 
 
 class Plan:
@@ -35,7 +48,7 @@ class Plan:
 
 class Destinations:
     def __init__(self, forwarder: Forwarder) -> None:
-        self._forwarder = forwarder
+        self._hops = forwarder
         self._stands_for: list[str | LocalSubscription | None] = []
         """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
@@ -103,7 +116,7 @@ class Destinations:
                 _, other_qos, other_no_local = sessions[session]
                 qos, no_local = max(qos, other_qos), no_local and other_no_local
             sessions[session] = (session, qos, no_local)
-        return Plan(self._forwarder.hops(anchors, came_from), list(sessions.values()))
+        return Plan(self._hops(anchors, came_from), list(sessions.values()))
 
     def _allocate(self, target: str | LocalSubscription) -> int:
         if self._free:

@@ -7,6 +7,8 @@ or session that gets several such groups gets them merged back into counter orde
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.destinations import Destinations
@@ -22,11 +24,7 @@ from gravitate.model.events import Batch
 
 class Dispatch:
     def __init__(
-        self,
-        context: Context,
-        router: Router,
-        destinations: Destinations,
-        links: LinkTable,
+        self, context: Context, router: Router, destinations: Destinations, links: LinkTable
     ) -> None:
         self._context = context
         self._router = router
@@ -168,10 +166,9 @@ class Dispatch:
     def _observe_hop(
         self, batch: Batch, came_from: str | None, answers: Sequence[tuple[int, ...]]
     ) -> None:
-        plans = [self._destinations.plan(answer, came_from) for answer in answers]
-        local = [plan.session_ids for plan in plans]
-        links = [plan.hops for plan in plans]
-        context = self._context
+        context, plan = self._context, self._destinations.plan
+        plans = [plan(answer, came_from) for answer in answers]
+        local, links = [one.session_ids for one in plans], [one.hops for one in plans]
         hop = Matched(context.broker_id, came_from, batch, local, links)
         for observer in context.observers:
             observer.on_hop(hop, context.now)
@@ -206,10 +203,5 @@ class _Parts:
         if len({qos for _, qos in wanted}) == 1:
             return [(self.merged(tuple(group for group, _ in wanted)), wanted[0][1])]
         asked = sorted((i, qos) for group, qos in wanted for i in self._indices[group])
-        runs: list[tuple[list[int], int]] = []
-        for index, qos in asked:
-            if runs and runs[-1][1] == qos:
-                runs[-1][0].append(index)
-            else:
-                runs.append(([index], qos))
-        return [(self._batch.select(indices), qos) for indices, qos in runs]
+        runs = groupby(asked, itemgetter(1))
+        return [(self._batch.select([i for i, _ in run]), qos) for qos, run in runs]

@@ -104,9 +104,8 @@ class Peering:
         link.state = LinkState.GREETING
         link.connection = connection
         link.heard_at = link.pinged_at = self._context.now
-        link.is_doubted = False
         self._emit(Send(connection, self._hello(link)))
-        self._beat(link)
+        self._heartbeat(link)
 
     def closed(self, peer: str, connection: int) -> None:
         link = self._links.get(peer)
@@ -307,27 +306,22 @@ class Peering:
 
     # Heartbeat -----------------------------------------------------------------------------
 
-    def _beat(self, link: Link) -> None:
-        """Look at the link again when a ping is due, or when it has been silent for too long."""
-        every_s = self._options.heartbeat_s
-        if every_s:
-            at = min(link.pinged_at + every_s, link.heard_at + SILENT_BEATS * every_s)
-            self._context.set_timer(timers.Heartbeat(link.peer), max(at, self._context.now))
-
     def _heartbeat(self, link: Link) -> None:
-        if link.state is LinkState.DOWN:
-            return
+        """Ping if that is due, cut the peer if it is silent; look again when either may be."""
         now, every_s = self._context.now, self._options.heartbeat_s
-        if now >= link.heard_at + SILENT_BEATS * every_s:
+        if link.state is LinkState.DOWN or not every_s:
+            return
+        timer, silent_at = timers.Heartbeat(link.peer), link.heard_at + SILENT_BEATS * every_s
+        if now >= silent_at:
             if link.is_doubted:
                 self._close(link, f"silent for {now - link.heard_at:.1f} s")
-                return
-            link.is_doubted = True
-            self._wake(timers.Heartbeat(link.peer), LOOK_AGAIN_S)
+            else:
+                link.is_doubted = True
+                self._wake(timer, LOOK_AGAIN_S)
             return
         link.is_doubted = False
         if now >= link.pinged_at + every_s:
             link.pinged_at = now
             if link.state is LinkState.UP:
                 self._emit(Send(link.connection, frames.Ping(now)))
-        self._beat(link)
+        self._context.set_timer(timer, min(link.pinged_at + every_s, silent_at))

@@ -10,14 +10,10 @@ from collections.abc import Callable
 
 from gravitate.overlay.topology import Topology
 
-Found = Callable[[tuple[str, ...] | None], None]
-"""Told the brokers on the way, both ends included; None when there is no way."""
+Seek = Callable[[str, Callable[[tuple[str, ...] | None], None]], None]
+"""Given a broker, and what is told those on the way to it, both ends included; None: there is no
+way."""
 
 
-class Seek:
-    def __init__(self, broker_id: str, tree: Topology) -> None:
-        self._broker_id = broker_id
-        self._tree = tree
-
-    def find(self, to: str, then: Found) -> None:
-        then(self._tree.path(self._broker_id, to))
+def seek_in(tree: Topology, broker_id: str) -> Seek:
+    return lambda to, then: then(tree.path(broker_id, to))
