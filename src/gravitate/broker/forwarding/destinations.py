@@ -8,6 +8,7 @@ the anchors that want an event is for a forwarding strategy to say.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -53,7 +54,7 @@ class Destinations:
         """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
         self._anchors: dict[str, int] = {}
-        self._plans: dict[str | None, dict[tuple[int, ...], Plan]] = {}
+        self._plans: dict[str | None, dict[tuple[int, ...], Plan]] = defaultdict(dict)
         """By where events came from. Invalidated by any destination that is removed or changed
         (`changed`); one that is new is in no plan."""
         self._planned = 0
@@ -87,16 +88,12 @@ class Destinations:
         self._planned = 0
 
     def plan(self, destinations: tuple[int, ...], came_from: str | None) -> Plan:
-        plans = self._plans.get(came_from)
-        if plans is None:
-            plans = self._plans[came_from] = {}
-        plan = plans.get(destinations)
+        plan = self._plans[came_from].get(destinations)
         if plan is None:
             plan = self._make_plan(destinations, came_from)
             if self._planned > PLANNED_MAX:
                 self.changed()
-                plans = self._plans[came_from] = {}
-            plans[destinations] = plan
+            self._plans[came_from][destinations] = plan
             self._planned += 1 + len(destinations)
         return plan
 

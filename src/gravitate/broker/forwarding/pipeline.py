@@ -38,9 +38,7 @@ class Dispatch:
         """What has come so far; None: that is not needed any more."""
         self.passed_on: set[str] | None = None
         """Notes whom something is passed on to, while somebody wants to know."""
-        self.events_in = 0
-        self.events_forwarded = 0
-        self.events_delivered = 0
+        self.events_in = self.events_forwarded = self.events_delivered = 0
         self.events_dropped = 0
         """At QoS 0, because a client was too slow."""
         self.events_overflowed = 0

@@ -88,8 +88,7 @@ class Receiver(ABC):
 
     def fresh(self, batch: Batch) -> Batch | None:
         """The part of the batch the client has not been given before."""
-        publisher = batch.stream
-        counters = batch.counters
+        publisher, counters = batch.stream, batch.counters
         if self.saw(publisher, counters[0], counters[-1]):
             return batch
         before = self._seen[publisher]

@@ -35,7 +35,7 @@ class TetherLinks:
         links: LinkTable,
         peering: Peering,
         needed: Callable[[str], bool],
-        others: Collection[str] | None = None,
+        others: Collection[str] | None,
     ) -> None:
         self._context = context
         self._links = links
@@ -80,28 +80,25 @@ class TetherLinks:
         """A tether that went to `peer` may have been the last: look again when none is expected any
         more, or else in a little while."""
         if self._has_role(peer) and not self._needed(peer):
-            waits = self._expected_until(peer) or [self._context.now + LINGER_S]
-            self._context.set_timer(LinkIdle(peer), max(waits))
+            until = self._expected_until(peer) or self._context.now + LINGER_S
+            self._context.set_timer(LinkIdle(peer), until)
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
-        if not self._has_role(peer):
-            return
         if self.is_needed(peer):
             self.review(peer)
-        else:
+        elif self._has_role(peer):
             self._forget(peer)
 
     def down(self, peer: str) -> None:
         """The connection is gone; it may come back."""
-        now = self._context.now
         if not self._has_role(peer):
             return
         if not self.is_needed(peer):
-            self._context.set_timer(LinkIdle(peer), now)
+            self._context.set_timer(LinkIdle(peer), self._context.now)
         elif peer not in self._down:
             self._down.add(peer)
-            self._context.set_timer(LinkDown(peer), now + DOWN_S_MAX)
+            self._context.set_timer(LinkDown(peer), self._context.now + DOWN_S_MAX)
 
     def up(self, peer: str) -> None:
         self._down.discard(peer)
@@ -127,8 +124,9 @@ class TetherLinks:
 
     def is_needed(self, peer: str) -> bool:
         """Whether a tether needs a link to `peer`, or one is expected."""
-        return self._needed(peer) or bool(self._expected_until(peer))
+        return self._needed(peer) or self._expected_until(peer) > 0
 
-    def _expected_until(self, peer: str) -> list[float]:
-        now = self._context.now
-        return [until for one, until in self._expected.values() if one == peer and now < until]
+    def _expected_until(self, peer: str) -> float:
+        """0: no tether is expected."""
+        waits = [until for one, until in self._expected.values() if one == peer]
+        return max((until for until in waits if until > self._context.now), default=0.0)

@@ -35,8 +35,6 @@ class Mark(NamedTuple):
 
 
 class Link:
-    """The state of one link as this side sees it."""
-
     def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
         self.peer = peer
         self.dials = dials

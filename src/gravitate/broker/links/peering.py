@@ -61,9 +61,8 @@ class Peering:
 
     def add(self, peer: str, role: Role) -> None:
         """Use the link to `peer` for `role` too; one that does not exist is made."""
-        link = self._links.get(peer)
-        if link is not None:
-            link.roles.add(role)
+        if peer in self._links:
+            self._links[peer].roles.add(role)
         else:
             self._begin(self._links.add(peer, role))
 
@@ -71,13 +70,10 @@ class Peering:
         """The link is no longer used for `role`; one without a role ends."""
         link = self._links[peer]
         link.roles.discard(role)
-        if link.roles:
-            return
-        self._ports.collect()
-        if link.state is not LinkState.DOWN:
-            self._emit(CloseLink(link.connection, "no longer needed"))
-            self._down(link)
-        self._links.remove(link)
+        if not link.roles:
+            self._ports.collect()
+            self._close(link, "no longer needed")
+            self._links.remove(link)
 
     def start(self) -> None:
         for link in self._links:
@@ -98,9 +94,7 @@ class Peering:
             self._emit(Send(connection, frames.Refusal(frames.UNKNOWN_BROKER, reason)))
             self._emit(CloseLink(connection, reason))
             return
-        if link.state is not LinkState.DOWN:
-            self._emit(CloseLink(link.connection, "replaced by a newer connection"))
-            self._down(link)
+        self._close(link, "replaced by a newer connection")
         link.state = LinkState.GREETING
         link.connection = connection
         link.heard_at = link.pinged_at = self._context.now
@@ -133,7 +127,7 @@ class Peering:
             self._take(link, frame)
         except PeerError as error:
             self._emit(Send(connection, frames.Refusal(error.name, error.reason)))
-            self._close(link, str(error))
+            self._break(link, str(error))
 
     def _take(self, link: Link, frame: frames.Frame) -> None:
         match frame:
@@ -153,10 +147,10 @@ class Peering:
                 link.peer_draining = True
                 if link.untaken and self._links.takes_from(link):
                     # What was not taken before that was known is sent again on a new connection.
-                    self._close(link, "both sides stop")
+                    self._break(link, "both sides stop")
             case frames.Refusal():
                 self._refused(link, frame)
-                self._close(link, f"refused by {link.peer}: {frame.name}: {frame.reason}")
+                self._break(link, f"refused by {link.peer}: {frame.name}: {frame.reason}")
             case _:
                 raise PeerError("unexpected-frame", type(frame).__name__)
 
@@ -267,12 +261,11 @@ class Peering:
             self._wake(timers.GraceOver(link.peer), self._options.link_grace_s)
 
     def _retry(self, link: Link) -> None:
-        if not link.dials:
-            return
-        options = self._options
-        delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
-        link.attempts += 1
-        self._wake(timers.RetryLink(link.peer), delay)
+        if link.dials and link.roles:
+            options = self._options
+            delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
+            link.attempts += 1
+            self._wake(timers.RetryLink(link.peer), delay)
 
     def _give_up(self, link: Link) -> None:
         link.given_up = link.starts_anew = True
@@ -298,8 +291,13 @@ class Peering:
             self._emit(Warn(link.peer, text, is_error=True))
 
     def _close(self, link: Link, reason: str) -> None:
-        self._emit(CloseLink(link.connection, reason))
-        self.closed(link.peer, link.connection)
+        if link.state is not LinkState.DOWN:
+            self._emit(CloseLink(link.connection, reason))
+            self._down(link)
+
+    def _break(self, link: Link, reason: str) -> None:
+        self._close(link, reason)
+        self._retry(link)
 
     def _wake(self, timer: timers.LinkTimer, in_s: float) -> None:
         self._context.set_timer(timer, self._context.now + in_s)
@@ -314,7 +312,7 @@ class Peering:
         timer, silent_at = timers.Heartbeat(link.peer), link.heard_at + SILENT_BEATS * every_s
         if now >= silent_at:
             if link.is_doubted:
-                self._close(link, f"silent for {now - link.heard_at:.1f} s")
+                self._break(link, f"silent for {now - link.heard_at:.1f} s")
             else:
                 link.is_doubted = True
                 self._wake(timer, LOOK_AGAIN_S)
