@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from gravitate.broker.assembly import LinkEvents, Parts
+from gravitate.broker.assembly import Parts
 from gravitate.broker.forwarding.recent import RECENT_S_MAX
 from gravitate.broker.incoming import Incoming
 from gravitate.broker.interface import inputs
 from gravitate.broker.interface.effects import STOPPING, CloseSession, Effect, Stopped, Tell, Warn
 from gravitate.broker.interface.timers import RecentOver, StopLate
+from gravitate.broker.links.link import LinkEvents
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.moves.engine import MoveWatcher
@@ -72,6 +73,7 @@ class Broker:
             LinkEvents(
                 message=lambda peer, message: self._incoming.on_message(peer, message),
                 changed=lambda peer, change: self._incoming.on_link(peer, change),
+                collect=lambda: self.dispatch.flush(),
                 keep=lambda peer, message: self._incoming.keep(peer, message),
                 received=lambda peer, message: self._incoming.on_received(peer, message),
                 taken=lambda peer, message: self._incoming.on_taken(peer, message),

@@ -1,8 +1,10 @@
-"""One link as this side sees it: plain state, changed by `table` and `peering` alone."""
+"""One link as this side sees it: plain state, changed by `table` and `peering` alone; and who is
+told what happens on links."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -10,7 +12,8 @@ from gravitate.broker.interface.timers import AcknowledgeLink
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
-from gravitate.broker.messages.frames import Message
+from gravitate.broker.messages.frames import Message, Publications
+from gravitate.broker.observers import LinkChange
 
 
 class LinkState(enum.Enum):
@@ -32,6 +35,25 @@ class Mark(NamedTuple):
     link: Link
     series: int
     number: int
+
+
+class LinkEvents(NamedTuple):
+    """Who is told what happens on links, and asked what outlives it."""
+
+    message: Callable[[str, Message], None]
+    """Takes each message received, in order."""
+    received: Callable[[str, Message], None]
+    """Told of every message that a broker at the other end of a tether has received."""
+    taken: Callable[[str, Message], None]
+    """Told of every message that it need not have again: it has passed on what was in it."""
+    changed: Callable[[str, LinkChange], None]
+    """Told what becomes of a link; of a reset before anything is sent anew."""
+    collect: Callable[[], None]
+    """Brings in what is under way to links in this call, before a reset divides old and new."""
+    keep: Callable[[str, Publications], Publications]
+    """Makes publications fit for a neighbour that has forgotten everything."""
+    synchronised: Callable[[str], None]
+    """Told that a neighbour has said what it knows."""
 
 
 class Link:

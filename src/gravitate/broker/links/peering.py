@@ -14,13 +14,12 @@ Owns resumption, heartbeat, refusals. Does not know what is sent (`table`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface import timers
 from gravitate.broker.interface.effects import CloseLink, OpenLink, Send, Warn
-from gravitate.broker.links.link import Link, LinkState, Role
+from gravitate.broker.links.link import Link, LinkEvents, LinkState, Role
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages import frames
 from gravitate.broker.observers import LinkChange
@@ -35,27 +34,18 @@ ABSENT_AFTER_S: Final = 0.5
 COMPLAIN_EVERY_S: Final = 60.0
 
 
-class PeeringPorts(NamedTuple):
-    changed: Callable[[str, LinkChange], None]
-    """Told what becomes of a link; of a reset before anything is sent anew."""
-    collect: Callable[[], None]
-    """Brings in what is under way to links in this call, before a reset divides old and new."""
-    keep: Callable[[str, frames.Publications], frames.Publications]
-    """Makes publications fit for a neighbour that has forgotten everything."""
-
-
 class Peering:
     """The connections of all links."""
 
     def __init__(
-        self, context: Context, incarnation: int, links: LinkTable, ports: PeeringPorts
+        self, context: Context, incarnation: int, links: LinkTable, told: LinkEvents
     ) -> None:
         self._context = context
         self._emit = context.emit
         self._options = context.options
         self._incarnation = incarnation
         self._links = links
-        self._ports = ports
+        self._told = told
         self.refused_again = 0
         """How often a peer has refused what it had refused before."""
 
@@ -71,7 +61,7 @@ class Peering:
         link = self._links[peer]
         link.roles.discard(role)
         if not link.roles:
-            self._ports.collect()
+            self._told.collect()
             self._close(link, "no longer needed")
             self._links.remove(link)
 
@@ -173,7 +163,7 @@ class Peering:
             case timers.LinkAbsent():
                 if link.state is not LinkState.UP:
                     link.is_absent = True
-                    self._ports.changed(peer, LinkChange.ABSENT)
+                    self._told.changed(peer, LinkChange.ABSENT)
             case timers.GraceOver():
                 if link.state is LinkState.GREETING:
                     # It has said what it counts by, so that does not change now.
@@ -222,7 +212,7 @@ class Peering:
         link.peer_draining = link.untaken = False
         if resumes:
             link.sent = hello.received
-            self._ports.changed(link.peer, LinkChange.RESUMED)
+            self._told.changed(link.peer, LinkChange.RESUMED)
         else:
             self._reset(link, hello)
         if self._links.draining:
@@ -230,7 +220,7 @@ class Peering:
         self._links.touched[link.peer] = link
 
     def _reset(self, link: Link, hello: frames.Hello) -> None:
-        self._ports.collect()
+        self._told.collect()
         kept = [message for message in link.tail if type(message) is frames.Publications]
         is_same = hello.incarnation == link.peer_incarnation
         link.received_before = link.has_received() if is_same else None
@@ -239,9 +229,9 @@ class Peering:
         link.received, link.received_series = 0, hello.series + 1
         link.sent = link.unacknowledged = 0
         self._links.empty(link)
-        self._ports.changed(link.peer, LinkChange.RESET)
+        self._told.changed(link.peer, LinkChange.RESET)
         for message in kept:
-            fit = self._ports.keep(link.peer, message)
+            fit = self._told.keep(link.peer, message)
             if fit.batches and link.peer in self._links:
                 self._links.send(link.peer, fit)
 
@@ -252,7 +242,7 @@ class Peering:
         link.state = LinkState.DOWN
         link.connection = 0
         self._links.forget_overflow(link)
-        self._ports.changed(link.peer, LinkChange.DOWN)
+        self._told.changed(link.peer, LinkChange.DOWN)
 
     def _expect(self, link: Link) -> None:
         """A link that is not up for a while is absent, after long it is given up."""
@@ -270,7 +260,7 @@ class Peering:
     def _give_up(self, link: Link) -> None:
         link.given_up = link.starts_anew = True
         self._links.empty(link)
-        self._ports.changed(link.peer, LinkChange.GIVEN_UP)
+        self._told.changed(link.peer, LinkChange.GIVEN_UP)
 
     def _refused(self, link: Link, refusal: frames.Refusal) -> None:
         """The peer does not take something. If it is the same as before, it never will."""

@@ -16,12 +16,12 @@ go (`peering`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Send
-from gravitate.broker.links.link import Link, LinkState, Mark, Role
+from gravitate.broker.links.link import Link, LinkEvents, LinkState, Mark, Role
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages.frames import Acknowledge, Data, Draining, Message, Publications
@@ -34,25 +34,17 @@ QUEUED: Final = (Publications, HandedOver, Deliveries)
 
 
 class LinkTable:
-    """All links of a broker. `deliver` takes each message received, in order."""
+    """All links of a broker."""
 
     def __init__(
-        self,
-        context: Context,
-        links: Iterable[tuple[str, bool]],
-        deliver: Callable[[str, Message], None],
-        received: Callable[[str, Message], None],
-        taken: Callable[[str, Message], None],
+        self, context: Context, links: Iterable[tuple[str, bool]], told: LinkEvents
     ) -> None:
         self._context = context
         self._emit = context.emit
         self._options = context.options
         self._frame_max = (context.options.frame_events_max, context.options.frame_bytes_max)
-        self._deliver = deliver
-        self._received = received
-        """Told of every message that a broker at the other end of a tether has received."""
-        self._taken = taken
-        """Told of every message that it need not have again: it has passed on what was in it."""
+        self._told = told
+        self._deliver = told.message
         self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
@@ -228,12 +220,12 @@ class LinkTable:
         if number > link.taken:
             if tethers:
                 for message in link.tail.after(link.taken, number):
-                    self._received(link.peer, message)
+                    self._told.received(link.peer, message)
             link.taken = number
         for message in link.tail.acknowledge(number - retained):
             self._count(link, message, -1)
             if tethers:
-                self._taken(link.peer, message)
+                self._told.taken(link.peer, message)
 
     def _count(self, link: Link, message: Message, sign: int) -> None:
         """A message comes into the tail (1), or leaves it (-1)."""
