@@ -61,8 +61,7 @@ class HoldReading(msgspec.Struct, frozen=True):
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """The client is expected at broker `target`: it asks for nothing more here and answers
-    `ClientPaused`."""
+    """The client is expected at `target`, asks for nothing more here and answers `ClientPaused`."""
 
     target: str
 
@@ -85,8 +84,7 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 class CloseSession(msgspec.Struct, frozen=True):
-    """The session has ended; `reason` is one of the names below, `target` the broker to go to if
-    the client was told to move."""
+    """`reason` is one of the names below, `target` where a client goes that was told to move."""
 
     reason: str
     target: str = ""

@@ -108,9 +108,8 @@ class ClientUnadvertised(_OfClient, frozen=True):
 
 
 class ClientPublished(_OfClient, frozen=True, gc=False):
-    """Consecutive publications of one client, all of one quality of service.
-
-    `first_counter` is given by clients that count their own."""
+    """Consecutive publications of one client, all of one quality of service; `first_counter` is
+    given by clients that count their own."""
 
     bodies: Bodies
     qos: int = 0

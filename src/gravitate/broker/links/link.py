@@ -4,6 +4,7 @@ told what happens on links."""
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -100,14 +101,13 @@ class Link:
         self.is_timed = False
         """That timer is set."""
         self.attempts = 0
-        self.heard_at = 0.0
-        self.pinged_at = 0.0
+        self.heard_at = self.pinged_at = 0.0
         self.is_doubted = False
         """It has been silent for too long, and is looked at once more: this broker may have been
         paused, and have read nothing since."""
         self.refused_first: tuple[int, int] | None = None
         """The numbering, and the first number not acknowledged, when the peer last refused."""
-        self.complained_at: float | None = None
+        self.complained_at = -math.inf
         """When it was last said that the peer refuses the same again and again."""
         self.rtt_s = 0.0
         """Smoothed; 0 while unknown."""

@@ -85,8 +85,7 @@ class Peering:
             self._emit(CloseLink(connection, reason))
             return
         self._close(link, "replaced by a newer connection")
-        link.state = LinkState.GREETING
-        link.connection = connection
+        link.state, link.connection = LinkState.GREETING, connection
         link.heard_at = link.pinged_at = self._context.now
         self._emit(Send(connection, self._hello(link)))
         self._heartbeat(link)
@@ -145,8 +144,7 @@ class Peering:
                 raise PeerError("unexpected-frame", type(frame).__name__)
 
     def on_timer(self, timer: timers.LinkTimer) -> None:
-        peer = timer.peer
-        link = self._links.get(peer)
+        link = self._links.get(timer.peer)
         if link is None:
             return
         match timer:
@@ -156,14 +154,14 @@ class Peering:
                     self._links.say_received(link)
             case timers.RetryLink():
                 if link.state is LinkState.DOWN and link.dials:
-                    self._emit(OpenLink(peer))
+                    self._emit(OpenLink(link.peer))
             case timers.Heartbeat():
                 self._heartbeat(link)
             # These timers were set anew at every loss, so the link has not been up since.
             case timers.LinkAbsent():
                 if link.state is not LinkState.UP:
                     link.is_absent = True
-                    self._told.changed(peer, LinkChange.ABSENT)
+                    self._told.changed(link.peer, LinkChange.ABSENT)
             case timers.GraceOver():
                 if link.state is LinkState.GREETING:
                     # It has said what it counts by, so that does not change now.
@@ -239,8 +237,7 @@ class Peering:
         """The connection is gone; another is expected if the link is still for something."""
         if link.state is LinkState.UP and link.roles:
             self._expect(link)
-        link.state = LinkState.DOWN
-        link.connection = 0
+        link.state, link.connection = LinkState.DOWN, 0
         self._links.forget_overflow(link)
         self._told.changed(link.peer, LinkChange.DOWN)
 
@@ -272,7 +269,7 @@ class Peering:
             return
         self.refused_again += 1
         now = self._context.now
-        if link.complained_at is None or now >= link.complained_at + COMPLAIN_EVERY_S:
+        if now >= link.complained_at + COMPLAIN_EVERY_S:
             link.complained_at = now
             text = (
                 f"{link.peer} refuses message {first[1]} again ({refusal.name}: {refusal.reason}); "
@@ -291,8 +288,6 @@ class Peering:
 
     def _wake(self, timer: timers.LinkTimer, in_s: float) -> None:
         self._context.set_timer(timer, self._context.now + in_s)
-
-    # Heartbeat -----------------------------------------------------------------------------
 
     def _heartbeat(self, link: Link) -> None:
         """Ping if that is due, cut the peer if it is silent; look again when either may be."""

@@ -34,8 +34,6 @@ QUEUED: Final = (Publications, HandedOver, Deliveries)
 
 
 class LinkTable:
-    """All links of a broker."""
-
     def __init__(
         self, context: Context, links: Iterable[tuple[str, bool]], told: LinkEvents
     ) -> None:
@@ -77,8 +75,7 @@ class LinkTable:
         return link is not None and Role.PRIMARY in link.roles
 
     def is_up(self, peer: str) -> bool:
-        link = self._links.get(peer)
-        return link is not None and link.state is LinkState.UP
+        return peer in self._links and self._links[peer].state is LinkState.UP
 
     def add(self, peer: str, role: Role) -> Link:
         """A link that did not exist. The broker with the smaller id dials, so that two that make
@@ -246,5 +243,4 @@ class LinkTable:
         """Acknowledge what has not been."""
         if link.unacknowledged:
             link.unacknowledged = 0
-            acknowledge = Acknowledge(link.received, link.retains())
-            self._emit(Send(link.connection, acknowledge))
+            self._emit(Send(link.connection, Acknowledge(link.received, link.retains())))
