@@ -15,7 +15,6 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import LinkDown, LinkIdle
-from gravitate.broker.links.link import Role
 from gravitate.broker.links.peering import Peering
 from gravitate.broker.links.table import LinkTable
 
@@ -60,7 +59,7 @@ class TetherLinks:
         return self._others is None or peer in self._others or peer in self._links or peer == here
 
     def want(self, peer: str) -> None:
-        self._peering.add(peer, Role.TETHER)
+        self._peering.add(peer)
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
         """Let `peer` attach the client here that `move` is about."""
@@ -79,7 +78,7 @@ class TetherLinks:
     def review(self, peer: str) -> None:
         """A tether that went to `peer` may have been the last: look again when none is expected any
         more, or else in a little while."""
-        if self._has_role(peer) and not self._needed(peer):
+        if self._is_for_tethers(peer) and not self._needed(peer):
             until = self._expected_until(peer) or self._context.now + LINGER_S
             self._context.set_timer(LinkIdle(peer), until)
 
@@ -87,12 +86,12 @@ class TetherLinks:
         """It is time to look whether anybody still needs the link."""
         if self.is_needed(peer):
             self.review(peer)
-        elif self._has_role(peer):
+        elif self._is_for_tethers(peer):
             self._forget(peer)
 
     def down(self, peer: str) -> None:
         """The connection is gone; it may come back."""
-        if not self._has_role(peer):
+        if not self._is_for_tethers(peer):
             return
         if not self.is_needed(peer):
             self._context.set_timer(LinkIdle(peer), self._context.now)
@@ -117,10 +116,10 @@ class TetherLinks:
     def _forget(self, peer: str) -> None:
         self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
         self._down.discard(peer)
-        self._peering.release(peer, Role.TETHER)
+        self._peering.release(peer)
 
-    def _has_role(self, peer: str) -> bool:
-        return peer in self._links and Role.TETHER in self._links[peer].roles
+    def _is_for_tethers(self, peer: str) -> bool:
+        return peer in self._links and self._links[peer].tethers
 
     def is_needed(self, peer: str) -> bool:
         """Whether a tether needs a link to `peer`, or one is expected."""

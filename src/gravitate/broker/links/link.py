@@ -23,13 +23,6 @@ class LinkState(enum.Enum):
     UP = "up"
 
 
-class Role(str, enum.Enum):
-    """What a link is used for; a link may have several roles, and change them while open."""
-
-    PRIMARY = "primary"
-    TETHER = "tether"
-
-
 class Mark(NamedTuple):
     """A message that has come over a link: in which of its series, and its number."""
 
@@ -58,10 +51,13 @@ class LinkEvents(NamedTuple):
 
 
 class Link:
-    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
+    def __init__(self, peer: str, dials: bool, is_primary: bool) -> None:
         self.peer = peer
         self.dials = dials
-        self.roles = {role}
+        self.is_primary = is_primary
+        """It is the tree's, and stays."""
+        self.tethers = not is_primary
+        """It is for tethers too, or alone, which may change while it is open."""
         self.state = LinkState.DOWN
         self.connection = 0
         self.peer_incarnation = 0

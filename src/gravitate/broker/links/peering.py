@@ -19,7 +19,7 @@ from typing import Final
 from gravitate.broker.context import Context
 from gravitate.broker.interface import timers
 from gravitate.broker.interface.effects import CloseLink, OpenLink, Send, Warn
-from gravitate.broker.links.link import Link, LinkEvents, LinkState, Role
+from gravitate.broker.links.link import Link, LinkEvents, LinkState
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages import frames
 from gravitate.broker.observers import LinkChange
@@ -49,18 +49,18 @@ class Peering:
         self.refused_again = 0
         """How often a peer has refused what it had refused before."""
 
-    def add(self, peer: str, role: Role) -> None:
-        """Use the link to `peer` for `role` too; one that does not exist is made."""
+    def add(self, peer: str) -> None:
+        """Use the link to `peer` for tethers; one that does not exist is made."""
         if peer in self._links:
-            self._links[peer].roles.add(role)
+            self._links[peer].tethers = True
         else:
-            self._begin(self._links.add(peer, role))
+            self._begin(self._links.add(peer))
 
-    def release(self, peer: str, role: Role) -> None:
-        """The link is no longer used for `role`; one without a role ends."""
+    def release(self, peer: str) -> None:
+        """No tether goes over the link any more; one that is for nothing else ends."""
         link = self._links[peer]
-        link.roles.discard(role)
-        if not link.roles:
+        link.tethers = False
+        if not link.is_primary:
             self._told.collect()
             self._close(link, "no longer needed")
             self._links.remove(link)
@@ -235,7 +235,7 @@ class Peering:
 
     def _down(self, link: Link) -> None:
         """The connection is gone; another is expected if the link is still for something."""
-        if link.state is LinkState.UP and link.roles:
+        if link.state is LinkState.UP and (link.is_primary or link.tethers):
             self._expect(link)
         link.state, link.connection = LinkState.DOWN, 0
         self._links.forget_overflow(link)
@@ -248,7 +248,7 @@ class Peering:
             self._wake(timers.GraceOver(link.peer), self._options.link_grace_s)
 
     def _retry(self, link: Link) -> None:
-        if link.dials and link.roles:
+        if link.dials and (link.is_primary or link.tethers):
             options = self._options
             delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
             link.attempts += 1

@@ -21,7 +21,7 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Send
-from gravitate.broker.links.link import Link, LinkEvents, LinkState, Mark, Role
+from gravitate.broker.links.link import Link, LinkEvents, LinkState, Mark
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages.frames import Acknowledge, Data, Draining, Message, Publications
@@ -43,7 +43,7 @@ class LinkTable:
         self._frame_max = (context.options.frame_events_max, context.options.frame_bytes_max)
         self._told = told
         self._deliver = told.message
-        self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
+        self._links = {peer: Link(peer, dials, is_primary=True) for peer, dials in sorted(links)}
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
@@ -68,19 +68,19 @@ class LinkTable:
 
     def neighbours(self) -> list[str]:
         """Brokers with a primary link to this one, sorted."""
-        return [link.peer for link in self._links.values() if Role.PRIMARY in link.roles]
+        return [link.peer for link in self._links.values() if link.is_primary]
 
     def is_neighbour(self, peer: str) -> bool:
         link = self._links.get(peer)
-        return link is not None and Role.PRIMARY in link.roles
+        return link is not None and link.is_primary
 
     def is_up(self, peer: str) -> bool:
         return peer in self._links and self._links[peer].state is LinkState.UP
 
-    def add(self, peer: str, role: Role) -> Link:
-        """A link that did not exist. The broker with the smaller id dials, so that two that make
+    def add(self, peer: str) -> Link:
+        """A link for tethers. The broker with the smaller id dials, so that two that make
         it at once make one."""
-        link = self._links[peer] = Link(peer, self._context.broker_id < peer, role)
+        link = self._links[peer] = Link(peer, self._context.broker_id < peer, is_primary=False)
         return link
 
     def remove(self, link: Link) -> None:
@@ -213,7 +213,7 @@ class LinkTable:
         """The peer has what was sent up to `number`, and would have the last `retained` kept."""
         if number > link.tail.last or not 0 <= retained <= number:
             raise PeerError("sequence", f"{number} was never sent")
-        tethers = Role.TETHER in link.roles
+        tethers = link.tethers
         if number > link.taken:
             if tethers:
                 for message in link.tail.after(link.taken, number):
