@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from gravitate.broker.assembly import Parts
-from gravitate.broker.forwarding.recent import RECENT_S_MAX
+from gravitate.broker.forwarding.pipeline import RECENT_S_MAX
 from gravitate.broker.incoming import Incoming
 from gravitate.broker.interface import inputs
 from gravitate.broker.interface.effects import STOPPING, CloseSession, Effect, Stopped, Tell, Warn

@@ -73,8 +73,7 @@ class CongestionView:
         is_here: Callable[[Life], bool],
         update: Callable[[Life], None],
     ) -> None:
-        options = context.options
-        self._context = context
+        self._context, options = context, context.options
         self._high = (options.link_queue_events_max, options.link_queue_bytes_max)
         self._low = (self._high[0] // 2, self._high[1] // 2)
         self._links = links

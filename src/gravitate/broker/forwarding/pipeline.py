@@ -6,20 +6,27 @@ or session that gets several such groups gets them merged back into counter orde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.destinations import Destinations
 from gravitate.broker.forwarding.receiver import Receiver
-from gravitate.broker.forwarding.recent import Recent
 from gravitate.broker.interface.effects import Deliver
 from gravitate.broker.links.table import LinkTable
+from gravitate.broker.measure import Measure
 from gravitate.broker.messages.frames import Carrying, Control, Publications
 from gravitate.broker.observers import Matched
 from gravitate.broker.routing.router import Router
 from gravitate.model.events import Batch
+
+RECENT_EVENTS_MAX: Final = 10_000
+RECENT_BYTES_MAX: Final = 8 * 1024 * 1024
+RECENT_S_MAX: Final = 40.0
+"""How long neighbours are waited for that may remind this broker of something."""
 
 
 class Dispatch:
@@ -175,6 +182,30 @@ class Dispatch:
         context = self._context
         for observer in context.observers:
             observer.on_dropped(context.broker_id, session.id, count, reason, context.now)
+
+
+class Recent:
+    """What has come since a broker started, until its neighbours have said what it has forgotten.
+
+    A broker that was killed is reminded by its neighbours of whom it served for others
+    (`deposits`). One that was away at the same time cannot, and may be heard before those who can:
+    so what comes meanwhile is remembered, and given to whom it was for when they are known. Beyond
+    the bounds the oldest is forgotten; and all of it when every neighbour has been heard, or some
+    have not for long."""
+
+    def __init__(self) -> None:
+        self._batches: deque[Batch] = deque()
+        self._measure = Measure()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self._batches)
+
+    def note(self, batch: Batch) -> None:
+        batch = batch.compacted()
+        self._batches.append(batch)
+        self._measure.add(batch.bodies)
+        while self._measure.exceeds(RECENT_EVENTS_MAX, RECENT_BYTES_MAX):
+            self._measure.take(self._batches.popleft().bodies)
 
 
 class _Parts:

@@ -138,7 +138,7 @@ class Peering:
                     # What was not taken before that was known is sent again on a new connection.
                     self._break(link, "both sides stop")
             case frames.Refusal():
-                self._refused(link, frame)
+                self._refused(link, f"{frame.name}: {frame.reason}")
                 self._break(link, f"refused by {link.peer}: {frame.name}: {frame.reason}")
             case _:
                 raise PeerError("unexpected-frame", type(frame).__name__)
@@ -259,7 +259,7 @@ class Peering:
         self._links.empty(link)
         self._told.changed(link.peer, LinkChange.GIVEN_UP)
 
-    def _refused(self, link: Link, refusal: frames.Refusal) -> None:
+    def _refused(self, link: Link, reason: str) -> None:
         """The peer does not take something. If it is the same as before, it never will."""
         if link.state is not LinkState.UP or not len(link.tail):
             return
@@ -268,13 +268,10 @@ class Peering:
             link.refused_first = first
             return
         self.refused_again += 1
-        now = self._context.now
-        if now >= link.complained_at + COMPLAIN_EVERY_S:
-            link.complained_at = now
-            text = (
-                f"{link.peer} refuses message {first[1]} again ({refusal.name}: {refusal.reason}); "
-                f"{link.queued.events} events wait behind it"
-            )
+        if self._context.now >= link.complained_at + COMPLAIN_EVERY_S:
+            link.complained_at = self._context.now
+            behind = f"{link.queued.events} events wait behind it"
+            text = f"{link.peer} refuses message {first[1]} again ({reason}); {behind}"
             self._emit(Warn(link.peer, text, is_error=True))
 
     def _close(self, link: Link, reason: str) -> None:
