@@ -53,8 +53,7 @@ class _Word:
 
 @dataclass(slots=True)
 class _Own:
-    """Publishers that have been told of a link of this broker's, and need not be again for a
-    while."""
+    """Publishers that have been told of an own link, and need not be again for a while."""
 
     told_since: float
     told: set[Life] = field(default_factory=set)
@@ -180,8 +179,7 @@ class CongestionView:
                 del self._held[life]
                 self._update(life)
         for peer in word.told:
-            if self._links.is_neighbour(peer):
-                self._send(peer, Drained(link))
+            self._send(peer, Drained(link))
 
     def _drop_idle(self, link: CongestedLink) -> None:
         """A word that concerns nobody need not be remembered."""

@@ -23,8 +23,7 @@ PLANNED_MAX: Final = 500_000
 """Destinations in all plans that are remembered; some hundred bytes each."""
 
 Forwarder = Callable[[Collection[str], str | None], tuple[str, ...]]
-"""The neighbours to send to so that every anchor is reached, each once and sorted; never the one
-that it came from."""
+"""Whom to send to so that every anchor is reached: each once, sorted, never where it came from."""
 
 
 def primary_links(anchors: Collection[str], came_from: str | None) -> tuple[str, ...]:

@@ -10,8 +10,6 @@ from gravitate.model.events import Batch
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Write `frame` to a connection that is open."""
-
     connection: int
     frame: Frame
 
@@ -36,8 +34,6 @@ class Accept(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """Let the client of a connection know."""
-
     connection: int
     word: Word
 
@@ -71,8 +67,7 @@ class Stay(msgspec.Struct, frozen=True):
 
 
 class PingBrokers(msgspec.Struct, frozen=True):
-    """Let the client measure its round trips to `brokers`, and answer `BrokersPinged(token)`.
-    Only clients that follow are asked."""
+    """Let a client that follows measure its round trips, and answer `BrokersPinged(token)`."""
 
     brokers: tuple[str, ...]
     token: int

@@ -96,8 +96,7 @@ class ClientArrived(_OfClient, frozen=True):
 
 
 class BrokersPinged(_OfClient, frozen=True):
-    """The client has measured its round trips to the brokers that `PingBrokers` named, under the
-    same `token`; those that did not answer are missing."""
+    """What a client has measured for `PingBrokers(token)`; who did not answer is missing."""
 
     token: int
     round_trips_s: dict[str, float]
@@ -149,8 +148,7 @@ class DialFailed(Input, frozen=True):
 
 
 class LinkHeard(_OfPeer, frozen=True):
-    """Something comes on the connection that is no whole frame yet: the peer is there. Told now
-    and then, not of every read."""
+    """Something comes that is no whole frame yet: the peer is there. Not told of every read."""
 
 
 class FrameReceived(_OfPeer, frozen=True):

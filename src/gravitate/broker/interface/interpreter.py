@@ -70,8 +70,6 @@ class Surroundings(Protocol[Served]):
 
 
 class Interpreter(Generic[C]):
-    """Carries out the effects of one broker."""
-
     def __init__(self, around: Surroundings[C]) -> None:
         self._around = around
         self.clients: dict[int, C] = {}

@@ -85,8 +85,7 @@ class Link:
         self.queued = Measure()
         """Of the events in the tail."""
         self.crossing: dict[Life, None] | None = None
-        """Whose events were queued since that was last looked at; None: nobody wants to know,
-        because the link is not congested."""
+        """Whose events were queued since the last look; None: it is not congested."""
         self.control_bytes = 0
         """Of everything else in the tail, about."""
         self.starts_anew = False
@@ -99,8 +98,7 @@ class Link:
         self.attempts = 0
         self.heard_at = self.pinged_at = 0.0
         self.is_doubted = False
-        """It has been silent for too long, and is looked at once more: this broker may have been
-        paused, and have read nothing since."""
+        """Silent for too long, it is looked at once more: this broker may have been paused."""
         self.refused_first: tuple[int, int] | None = None
         """The numbering, and the first number not acknowledged, when the peer last refused."""
         self.complained_at = -math.inf

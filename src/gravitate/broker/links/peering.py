@@ -35,8 +35,6 @@ COMPLAIN_EVERY_S: Final = 60.0
 
 
 class Peering:
-    """The connections of all links."""
-
     def __init__(
         self, context: Context, incarnation: int, links: LinkTable, told: LinkEvents
     ) -> None:

@@ -7,5 +7,4 @@ at once, from the tree that the broker was started with.
 from collections.abc import Callable
 
 Seek = Callable[[str, Callable[[tuple[str, ...] | None], None]], None]
-"""Given a broker, and what is told those on the way to it, both ends included; None: there is no
-way."""
+"""Given a broker, and what is told the way to it, both ends included; None: there is none."""

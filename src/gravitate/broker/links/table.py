@@ -78,8 +78,7 @@ class LinkTable:
         return peer in self._links and self._links[peer].state is LinkState.UP
 
     def add(self, peer: str) -> Link:
-        """A link for tethers. The broker with the smaller id dials, so that two that make
-        it at once make one."""
+        """A link for tethers. The smaller id dials, so that two that make it at once make one."""
         link = self._links[peer] = Link(peer, self._context.broker_id < peer, is_primary=False)
         return link
 
@@ -123,8 +122,7 @@ class LinkTable:
             link.starts_anew = True
 
     def flush(self) -> None:
-        """Everything queued goes out, in one frame a link unless it is long; acknowledgements
-        ride along."""
+        """All that is queued goes out, in as few frames as hold it; acknowledgements ride along."""
         for link in self.touched.values():
             if link.state is not LinkState.UP:
                 continue
@@ -155,8 +153,7 @@ class LinkTable:
                 self.touched[link.peer] = link
 
     def empty(self, link: Link) -> None:
-        """Forget what is under way on a link, and count anew: what the peer has had of it is known
-        here no longer."""
+        """Forget what is under way, and count anew: what the peer has had is known no longer."""
         self.queued.events -= link.queued.events
         self.queued.size_bytes -= link.queued.size_bytes
         link.queued = Measure()
