@@ -135,7 +135,7 @@ class Broker:
         clients, peering, parts = self.clients, self.peering, self._parts
         of = clients.taking
         return {
-            inputs.FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
+            inputs.FrameReceived: peering.received,
             inputs.ClientPublished: clients.published,
             inputs.ClientAcknowledged: of(clients.acknowledged),
             inputs.TimerFired: self._incoming.on_timer,
@@ -151,10 +151,10 @@ class Broker:
             ),
             inputs.ClientArrived: of(clients.arrived),
             inputs.BrokersPinged: parts.posts.pinged,
-            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
-            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
-            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),
-            inputs.DialFailed: lambda i: peering.dial_failed(i.peer),
+            inputs.LinkHeard: peering.heard,
+            inputs.LinkOpened: peering.opened,
+            inputs.LinkClosed: peering.closed,
+            inputs.DialFailed: peering.dial_failed,
             inputs.Persisted: lambda i: clients.persisted(i.token),
             inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
             inputs.StopRequested: lambda i: self._request_stop(),

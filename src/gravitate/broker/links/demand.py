@@ -63,17 +63,15 @@ class TetherLinks:
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
         """Let `peer` attach the client here that `move` is about."""
-        if peer == self._context.broker_id:
-            return
-        self.want(peer)
-        self._expected[move] = (peer, self._context.now + for_s)
-        self.review(peer)
+        if peer != self._context.broker_id:
+            self.want(peer)
+            self._expected[move] = (peer, self._context.now + for_s)
+            self.review(peer)
 
     def expect_no_more(self, move: str) -> None:
         """The move is over."""
         if move in self._expected:
-            peer, _ = self._expected.pop(move)
-            self.review(peer)
+            self.review(self._expected.pop(move)[0])
 
     def review(self, peer: str) -> None:
         """A tether that went to `peer` may have been the last: look again when none is expected any
@@ -107,9 +105,8 @@ class TetherLinks:
         then, with what is under way on it; whoever comes back starts anew."""
         if peer not in self._down:
             return False
-        if self._links.is_neighbour(peer):
-            self._down.discard(peer)
-        else:
+        self._down.remove(peer)
+        if not self._links.is_neighbour(peer):
             self._forget(peer)
         return True
 

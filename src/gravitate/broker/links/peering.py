@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.interface import timers
+from gravitate.broker.interface import inputs, timers
 from gravitate.broker.interface.effects import CloseLink, OpenLink, Send, Warn
 from gravitate.broker.links.link import Link, LinkEvents, LinkState
 from gravitate.broker.links.table import LinkTable
@@ -74,7 +74,8 @@ class Peering:
 
     # Inputs --------------------------------------------------------------------------------
 
-    def opened(self, peer: str, connection: int) -> None:
+    def opened(self, input: inputs.LinkOpened) -> None:
+        peer, connection = input.peer, input.connection
         link = self._links.get(peer)
         if link is None:
             here = self._context.broker_id
@@ -88,32 +89,31 @@ class Peering:
         self._emit(Send(connection, self._hello(link)))
         self._heartbeat(link)
 
-    def closed(self, peer: str, connection: int) -> None:
-        link = self._links.get(peer)
-        if link is not None and connection == link.connection:
+    def closed(self, input: inputs.LinkClosed) -> None:
+        link = self._links.get(input.peer)
+        if link is not None and input.connection == link.connection:
             self._down(link)
             self._retry(link)
 
-    def dial_failed(self, peer: str) -> None:
-        link = self._links.get(peer)
+    def dial_failed(self, input: inputs.DialFailed) -> None:
+        link = self._links.get(input.peer)
         if link is not None and link.state is LinkState.DOWN:
             self._retry(link)
 
-    def heard(self, peer: str, connection: int) -> None:
-        """The peer is there, though it takes long over what it says."""
-        link = self._links.get(peer)
-        if link is not None and connection == link.connection:
+    def heard(self, input: inputs.LinkHeard) -> None:
+        link = self._links.get(input.peer)
+        if link is not None and input.connection == link.connection:
             link.heard_at = self._context.now
 
-    def received(self, peer: str, connection: int, frame: frames.Frame) -> None:
-        link = self._links.get(peer)
-        if link is None or connection != link.connection or link.state is LinkState.DOWN:
+    def received(self, input: inputs.FrameReceived) -> None:
+        link = self._links.get(input.peer)
+        if link is None or input.connection != link.connection:
             return
         link.heard_at = self._context.now
         try:
-            self._take(link, frame)
+            self._take(link, input.frame)
         except PeerError as error:
-            self._emit(Send(connection, frames.Refusal(error.name, error.reason)))
+            self._emit(Send(input.connection, frames.Refusal(error.name, error.reason)))
             self._break(link, str(error))
 
     def _take(self, link: Link, frame: frames.Frame) -> None:
@@ -123,7 +123,6 @@ class Peering:
             case frames.Acknowledge() if link.state is LinkState.UP:
                 self._links.acknowledge(link, frame.acknowledged, frame.retained)
             case frames.Hello() if link.state is LinkState.GREETING:
-                self._check(link, frame)
                 self._meet(link, frame)
             case frames.Ping():
                 self._emit(Send(link.connection, frames.Pong(frame.sent_at)))
@@ -165,7 +164,9 @@ class Peering:
                     # It has said what it counts by, so that does not change now.
                     self._wake(timer, LOOK_AGAIN_S)
                 elif link.state is LinkState.DOWN:
-                    self._give_up(link)
+                    link.given_up = link.starts_anew = True
+                    self._links.empty(link)
+                    self._told.changed(link.peer, LinkChange.GIVEN_UP)
 
     # Connection ----------------------------------------------------------------------------
 
@@ -183,8 +184,8 @@ class Peering:
             anew=link.starts_anew,
         )
 
-    def _check(self, link: Link, hello: frames.Hello) -> None:
-        """Whether the two may be linked."""
+    def _meet(self, link: Link, hello: frames.Hello) -> None:
+        """The two begin to talk, if they may be linked."""
         for name, said, expected in (
             (frames.WRONG_VERSION, hello.version, frames.PROTOCOL_VERSION),
             (frames.WRONG_NETWORK, hello.network, self._options.network),
@@ -192,9 +193,6 @@ class Peering:
         ):
             if said != expected:
                 raise PeerError(name, f"{said!r}; here {expected!r} is expected")
-
-    def _meet(self, link: Link, hello: frames.Hello) -> None:
-        """Two brokers that may be linked begin to talk."""
         link.state = LinkState.UP
         knows = hello.remembers == self._incarnation and hello.received_series == link.series
         _, series = link.has_received()
@@ -251,11 +249,6 @@ class Peering:
             delay = min(options.retry_s_max, options.retry_s_min * 2 ** min(link.attempts, 16))
             link.attempts += 1
             self._wake(timers.RetryLink(link.peer), delay)
-
-    def _give_up(self, link: Link) -> None:
-        link.given_up = link.starts_anew = True
-        self._links.empty(link)
-        self._told.changed(link.peer, LinkChange.GIVEN_UP)
 
     def _refused(self, link: Link, reason: str) -> None:
         """The peer does not take something. If it is the same as before, it never will."""

@@ -44,6 +44,7 @@ class LinkTable:
         self._told = told
         self._deliver = told.message
         self._links = {peer: Link(peer, dials, is_primary=True) for peer, dials in sorted(links)}
+        self.get = self._links.get
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
@@ -62,9 +63,6 @@ class LinkTable:
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())
-
-    def get(self, peer: str) -> Link | None:
-        return self._links.get(peer)
 
     def neighbours(self) -> list[str]:
         """Brokers with a primary link to this one, sorted."""
