@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import gravitate.broker
+from gravitate.broker.core import Broker
+from gravitate.broker.interface.inputs import Input
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.sessions.publishers import PublisherPorts
 
 ROOT = Path(gravitate.broker.__file__).parent
@@ -75,3 +78,14 @@ def test_the_test_finds_what_it_looks_for() -> None:
 def test_a_port_that_was_forgotten_is_an_error() -> None:
     with pytest.raises(TypeError, match="on_gone"):
         PublisherPorts(mark=lambda batch: 0, is_congested=lambda life: False)  # type: ignore[call-arg]
+
+
+def kinds(base: type) -> set[type]:
+    below = [kind for one in base.__subclasses__() for kind in kinds(one)]
+    return {*below} or {base}
+
+
+def test_every_kind_of_input_and_of_timer_has_what_takes_it() -> None:
+    broker = Broker("a", 1, {})
+    assert set(broker._handlers) == kinds(Input)
+    assert set(broker._incoming._on_timer) == kinds(Timer)

@@ -7,23 +7,21 @@ broker is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.congestion import CongestionView
-from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.destinations import FORWARDERS, Destinations
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.forwarding.strategy import FORWARDERS
 from gravitate.broker.interface.effects import Stay
 from gravitate.broker.links.demand import TetherLinks
-from gravitate.broker.links.peering import Peering, PeeringPorts
+from gravitate.broker.links.link import LinkEvents
+from gravitate.broker.links.peering import Peering
 from gravitate.broker.links.seek import Seek
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.mechanism import Mechanism, Posts
-from gravitate.broker.messages.frames import Message, Publications
 from gravitate.broker.messages.tether import Publishing, TetherAttach
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
@@ -38,7 +36,7 @@ from gravitate.broker.moves.tether.publisher import PublisherTethers
 from gravitate.broker.moves.tether.remote import Remote, RemotePorts
 from gravitate.broker.moves.tether.served import TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
-from gravitate.broker.observers import LinkChange, Observer
+from gravitate.broker.observers import Observer
 from gravitate.broker.options import BrokerOptions
 from gravitate.broker.routing.registry import ROUTERS
 from gravitate.broker.routing.router import RouterPorts
@@ -51,17 +49,6 @@ from gravitate.broker.sessions.subscriptions import SubscriptionPorts, Subscript
 from gravitate.model.events import Batch
 from gravitate.overlay.strategies import Forwarding, Routing
 from gravitate.overlay.topology import Topology
-
-
-class LinkEvents(NamedTuple):
-    """Who is told what happens on links, see `LinkTable` and `Peering`."""
-
-    message: Callable[[str, Message], None]
-    changed: Callable[[str, LinkChange], None]
-    keep: Callable[[str, Publications], Publications]
-    received: Callable[[str, Message], None]
-    taken: Callable[[str, Message], None]
-    synchronised: Callable[[str], None]
 
 
 class Parts:
@@ -83,15 +70,13 @@ class Parts:
     ) -> None:
         self.broker_id = broker_id
         known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
-        self.seek = Seek(broker_id, known)
+        self.seek: Seek = lambda to, then: then(known.path(broker_id, to))
         self.mechanisms = tuple(mechanisms)
         self.lives = Lives(options, lambda life: self.router.is_advertised(life))
         self.context = context = Context(broker_id, options, (*mechanisms, *observers), self.lives)
-        on = (told.message, told.received, told.taken)
-        self.links = LinkTable(context, links.items(), *on)
-        ports = PeeringPorts(told.changed, lambda: self.dispatch.flush(), told.keep)
-        self.peering = Peering(context, incarnation, self.links, ports)
-        self.destinations = Destinations(FORWARDERS[forwarding]())
+        self.links = LinkTable(context, links.items(), told)
+        self.peering = Peering(context, incarnation, self.links, told)
+        self.destinations = Destinations(FORWARDERS[forwarding])
         self.router = ROUTERS[routing](
             links,
             RouterPorts(
@@ -156,7 +141,7 @@ class Parts:
         )
 
     def _build_moves(self) -> None:
-        context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek.find
+        context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek
         send = dispatch.send_control
         self.remote = Remote(
             context,

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from gravitate.broker.assembly import LinkEvents, Parts
-from gravitate.broker.forwarding.recent import RECENT_S_MAX
+from gravitate.broker.assembly import Parts
+from gravitate.broker.forwarding.pipeline import RECENT_S_MAX
 from gravitate.broker.incoming import Incoming
 from gravitate.broker.interface import inputs
 from gravitate.broker.interface.effects import STOPPING, CloseSession, Effect, Stopped, Tell, Warn
 from gravitate.broker.interface.timers import RecentOver, StopLate
+from gravitate.broker.links.link import LinkEvents
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.moves.engine import MoveWatcher
@@ -72,6 +73,7 @@ class Broker:
             LinkEvents(
                 message=lambda peer, message: self._incoming.on_message(peer, message),
                 changed=lambda peer, change: self._incoming.on_link(peer, change),
+                collect=lambda: self.dispatch.flush(),
                 keep=lambda peer, message: self._incoming.keep(peer, message),
                 received=lambda peer, message: self._incoming.on_received(peer, message),
                 taken=lambda peer, message: self._incoming.on_taken(peer, message),
@@ -133,7 +135,7 @@ class Broker:
         clients, peering, parts = self.clients, self.peering, self._parts
         of = clients.taking
         return {
-            inputs.FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
+            inputs.FrameReceived: peering.received,
             inputs.ClientPublished: clients.published,
             inputs.ClientAcknowledged: of(clients.acknowledged),
             inputs.TimerFired: self._incoming.on_timer,
@@ -149,10 +151,10 @@ class Broker:
             ),
             inputs.ClientArrived: of(clients.arrived),
             inputs.BrokersPinged: parts.posts.pinged,
-            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
-            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
-            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),
-            inputs.DialFailed: lambda i: peering.dial_failed(i.peer),
+            inputs.LinkHeard: peering.heard,
+            inputs.LinkOpened: peering.opened,
+            inputs.LinkClosed: peering.closed,
+            inputs.DialFailed: peering.dial_failed,
             inputs.Persisted: lambda i: clients.persisted(i.token),
             inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
             inputs.StopRequested: lambda i: self._request_stop(),
@@ -188,7 +190,7 @@ class Broker:
         self.congestion.review()
         if self.links.touched:
             self.links.flush()
-        if self.links.draining and self.links.emptied():
+        if self.links.draining and not self.links.queued.events:
             self._stop()
         return self._context.effects
 

@@ -25,7 +25,7 @@ import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import MoveLate
-from gravitate.broker.links.seek import Found
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import LEASE, On, Part, Row
 from gravitate.model.moves import Move, MoveOutcome
@@ -80,9 +80,7 @@ class Run:
 
 
 class Engine:
-    def __init__(
-        self, context: Context, paths: MovePaths, seek: Callable[[str, Found], None]
-    ) -> None:
+    def __init__(self, context: Context, paths: MovePaths, seek: Seek) -> None:
         self._context = context
         self._paths = paths
         self._seek = seek

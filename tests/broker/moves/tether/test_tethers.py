@@ -26,7 +26,6 @@ from gravitate.broker.interface.inputs import (
     StopRequested,
 )
 from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
-from gravitate.broker.links.link import Role
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Publications, Subscribe
@@ -134,7 +133,7 @@ class Scene:
             (name, link.peer)
             for name, broker in self.wired.brokers.items()
             for link in broker.links
-            if Role.TETHER in link.roles
+            if link.tethers
         }
 
     def locks(self) -> list[str]:
@@ -202,12 +201,12 @@ def test_a_neighbour_is_tethered_over_the_link_there_is(scene: Scene) -> None:
     scene.request("ab")
     scene.settle()
     assert scene.place() == ("b", State.ATTACHED)
-    assert scene.wired.brokers["a"].links["b"].roles == {Role.PRIMARY, Role.TETHER}
+    assert scene.wired.brokers["a"].links["b"].tethers
     scene.publish()
     scene.request("ba")
     scene.settle()
     scene.wired.pass_time(LINGER_S)
-    assert scene.wired.brokers["a"].links["b"].roles == {Role.PRIMARY}
+    assert not scene.wired.brokers["a"].links["b"].tethers
     scene.publish()
     scene.served()
 
@@ -673,7 +672,7 @@ def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> 
 
 
 def test_a_stranger_that_was_not_expected_is_turned_away(scene: Scene) -> None:
-    scene.wired.brokers["a"].peering.add("d", Role.TETHER)
+    scene.wired.brokers["a"].peering.add("d")
     scene.settle()
     links: LinkTable = scene.wired.brokers["d"].links
     assert "a" not in links

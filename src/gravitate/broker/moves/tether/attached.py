@@ -8,14 +8,14 @@ Owns these publishers and the order of what happens to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from gravitate.broker.interface import effects
 from gravitate.broker.interface.timers import TetheredHoldOver
-from gravitate.broker.links.seek import Found
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.tether import FromOrigin, HandedOver, TetherAdvertise, TetherAttach
 from gravitate.broker.messages.tether import Publishing as Role
@@ -63,7 +63,7 @@ class TetheredPublishers:
         self,
         publishers: Publishers,
         remote: Remote,
-        seek: Callable[[str, Found], None],
+        seek: Seek,
     ) -> None:
         self._seek = seek
         self._here = remote.context.broker_id
@@ -153,7 +153,7 @@ class TetheredPublishers:
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
         mark = self._links.mark()
-        if mark is not None and mark.peer == publisher.origin:
+        if mark is not None and mark.link.peer == publisher.origin:
             self._links.retain(mark)
             publisher.marks.append(mark)
         self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))

@@ -19,13 +19,13 @@ it next is told all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from gravitate.broker.interface.effects import OVERLOADED, SubscriptionSettled
 from gravitate.broker.interface.timers import RecallAgain
-from gravitate.broker.links.seek import Found
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import TakeGuest, Wanted
 from gravitate.broker.moves.guest import Guest
@@ -136,7 +136,7 @@ class SubscriberTethers:
         subscriptions: Subscriptions,
         tethered: TetheredSubscribers,
         tethers: Tethers,
-        seek: Callable[[str, Found], None],
+        seek: Seek,
     ) -> None:
         self._seek = seek
         self._context = tethers.context
