@@ -12,14 +12,14 @@ session and every neighbour.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from gravitate.broker.assembly import LinkEvents, Parts
-from gravitate.broker.forwarding.recent import RECENT_S_MAX
+from gravitate.broker.assembly import Parts
 from gravitate.broker.incoming import Incoming
 from gravitate.broker.interface import inputs
 from gravitate.broker.interface.effects import STOPPING, CloseSession, Effect, Stopped, Tell, Warn
-from gravitate.broker.interface.timers import RecentOver, StopLate
+from gravitate.broker.interface.timers import StopLate
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.moves.engine import MoveWatcher
@@ -57,31 +57,13 @@ class Broker:
         if detached is not None:
             mechanisms = [Guard(mechanism, detached) for mechanism in mechanisms]
             observers = [Guard(observer, detached) for observer in observers]
-        self.mechanisms = tuple(mechanisms)
-        self._parts = parts = Parts(
-            broker_id,
-            incarnation,
-            links,
-            options,
-            self.mechanisms,
-            observers,
-            routing,
-            forwarding,
-            others,
-            tree,
-            LinkEvents(
-                message=lambda peer, message: self._incoming.on_message(peer, message),
-                changed=lambda peer, change: self._incoming.on_link(peer, change),
-                keep=lambda peer, message: self._incoming.keep(peer, message),
-                received=lambda peer, message: self._incoming.on_received(peer, message),
-                taken=lambda peer, message: self._incoming.on_taken(peer, message),
-                synchronised=lambda peer: self._incoming.on_synchronised(peer),
-            ),
-        )
-        self._incoming = Incoming(parts, self._is_late)
+        network = (routing, forwarding, others, tree)
+        about = (broker_id, incarnation, links, options, mechanisms, observers, *network)
+        self._incoming = Incoming(partial(Parts, *about), self._is_late)
+        self._parts = parts = self._incoming.parts
         self._context = parts.context
         # What drivers, checkers and tests ask.
-        self.links, self.peering = parts.links, parts.peering
+        self.mechanisms, self.links, self.peering = parts.mechanisms, parts.links, parts.peering
         self.router, self.dispatch = parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers, self.engine = parts.clients, parts.publishers, parts.engine
@@ -108,10 +90,7 @@ class Broker:
         self._context.now = now
         self._context.effects = []
         self.peering.start()
-        if self._incoming.has_heard_all():
-            self._incoming.forget_recent()
-        else:
-            self._context.set_timer(RecentOver(), now + RECENT_S_MAX)
+        self._incoming.start()
         self._parts.posts.attach()
         return self._end()
 
@@ -220,9 +199,8 @@ class Broker:
 
     def _is_late(self) -> None:
         """An orderly stop has taken too long."""
-        if self._stopping:
-            self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
-            self._stop()
+        self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
+        self._stop()
 
     def _stop(self) -> None:
         if not self.stopped:

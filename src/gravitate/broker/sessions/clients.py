@@ -129,12 +129,8 @@ class Clients:
         session = Session(input, outbound, inbound)
         self.sessions[id] = self.by_connection[connection] = session
         former = publishers.departing.get(id)
-        if former is not None and former.origin is None:
-            if former.incarnation != input.incarnation:
-                publishers.abandon(id)
-                publishers.ports.on_departure(former, False)
-            else:
-                publishers.came_back(id, input.incarnation)
+        if former is not None and former.origin is None and not publishers.came_back(*inbound.life):
+            publishers.abandon(id)
         if input.counts and not self._ports.adopt(inbound):
             publishers.bring_along(inbound)
         if not outbound.holding:
@@ -162,7 +158,7 @@ class Clients:
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         inbound.enter(state)
         outbound.end()
-        self._publishers.ports.on_gone(inbound.life)
+        self._publishers.congestion.left(inbound.life)
         outbound.at.close(outbound)
         self._observe(outbound, "closed")
 
@@ -177,7 +173,7 @@ class Clients:
         session = self.sessions.pop(outbound.id)
         del self.by_connection[session.connection]
         session.inbound.enter(Publishing.GONE)
-        self._publishers.ports.on_gone(session.inbound.life)
+        self._publishers.congestion.left(session.inbound.life)
         self._tell(session.connection, effects.CloseSession(effects.MOVED, target))
         session.outbound.detach()
 

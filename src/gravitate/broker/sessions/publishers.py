@@ -19,10 +19,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
+from gravitate.broker.forwarding.congestion import CongestionView
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import AdvertisementSettled, Attached, HoldReading
 from gravitate.broker.interface.inputs import ClientPublished
+from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.router import Router
 from gravitate.broker.routing.settlement import Open
@@ -42,18 +44,12 @@ class PublisherPorts(NamedTuple):
 
     mark: Callable[[Batch], int]
     """What mechanisms write on a batch that is published here."""
-    is_congested: Callable[[Life], bool]
-    """Asked whether events of a publisher go over a congested link."""
-    on_gone: Callable[[Life], None]
-    """Told of every publisher that was here."""
     on_departure: Callable[[Inbound, bool], None]
     """Told of a departing publisher that it is gone (True) or back (False)."""
     on_at_rest: Callable[[Inbound], None]
     """Told when a publisher comes to rest, see `Inbound.at_rest`."""
     on_taken_over: Callable[[Inbound], None]
     """Told of a live publisher that it is attached elsewhere now."""
-    on_left: Callable[[Inbound], None]
-    """Told of a publisher that has ended here, or is no longer expected back."""
     on_closed: Callable[[Inbound], None]
     """Told of publishers that end with their session."""
     on_ended: Callable[[Inbound], None]
@@ -69,6 +65,8 @@ class Publishers:
         router: Router,
         dispatch: Dispatch,
         handovers: Handovers,
+        congestion: CongestionView,
+        links: TetherLinks,
         chores: Chores,
         ports: PublisherPorts,
     ) -> None:
@@ -77,6 +75,8 @@ class Publishers:
         self._router = router
         self._dispatch = dispatch
         self._handovers = handovers
+        self.congestion = congestion
+        self._links = links
         self._chores = chores
         self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
         """Publishers on their way to another broker."""
@@ -127,10 +127,7 @@ class Publishers:
         former = self.departing.get(id)
         if former is None or former.incarnation != incarnation:
             return []
-        self.departing.remove(former)
-        former.enter(Publishing.GONE)
-        self.ports.on_left(former)
-        self.ports.on_departure(former, False)
+        self._end_departure(former, Publishing.GONE, False)
         return [former]
 
     def depart(self, publisher: Inbound) -> None:
@@ -146,10 +143,18 @@ class Publishers:
         """Nobody came for what a departing publisher had advertised."""
         publisher = self.departing.get(id)
         if publisher is not None:
-            self.departing.remove(publisher)
-            publisher.enter(Publishing.ENDING)
-            self.ports.on_left(publisher)
+            self._end_departure(publisher, Publishing.ENDING, False)
             self.unadvertise_all(publisher)
+
+    def _end_departure(self, publisher: Inbound, state: Publishing, gone: bool) -> bool:
+        """Whether a publisher was departing; it is gone or back."""
+        if not self.departing.remove(publisher):
+            return False
+        publisher.enter(state)
+        if publisher.origin is not None:
+            self._links.review(publisher.origin)
+        self.ports.on_departure(publisher, gone)
+        return True
 
     def departed(self, life: Life, key: str) -> None:
         """The router tells that the publisher of a local advertisement is elsewhere now."""
@@ -163,11 +168,7 @@ class Publishers:
             publisher.enter(Publishing.TAKEN)
         if publisher.advertisements:
             return
-        if self.departing.remove(publisher):
-            publisher.enter(Publishing.GONE)
-            self.ports.on_left(publisher)
-            self.ports.on_departure(publisher, True)
-        elif publisher.live:
+        if not self._end_departure(publisher, Publishing.GONE, True) and publisher.live:
             self.ports.on_taken_over(publisher)
 
     def close(self, publisher: Inbound) -> None:
@@ -265,12 +266,8 @@ class Publishers:
     def unadvertise_all(self, publisher: Inbound) -> None:
         """What it advertised ends, one after the other; others may take it over before that."""
         keys = list(publisher.advertisements)
-        self._chores.add(
-            chain(
-                (partial(self._unadvertise, publisher, key) for key in keys),
-                [partial(self._check_withdrawn, publisher)],
-            )
-        )
+        ends = (partial(self._unadvertise, publisher, key) for key in keys)
+        self._chores.add(chain(ends, [partial(self._check_withdrawn, publisher)]))
 
     def own(self, publisher: Inbound) -> None:
         """The publisher has its advertisements from one that was here before it."""
@@ -317,7 +314,7 @@ class Publishers:
 
     def must_wait(self, publisher: Inbound) -> bool:
         """Whether its client is not to be read from for now."""
-        return self.ports.is_congested(publisher.life) or publisher.is_full()
+        return self.congestion.is_held(publisher.life) or publisher.is_full()
 
     def update_reading(self, publisher: Inbound) -> None:
         """Hold the client, or let it go on, if that has changed."""
