@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding import congestion, destinations, handovers, pipeline
 from gravitate.broker.forwarding.strategy import FORWARDERS
-from gravitate.broker.interface.effects import Stay
+from gravitate.broker.interface.effects import OVERLOADED, TAKEN_OVER, Stay
 from gravitate.broker.links import demand, peering, seek, table
 from gravitate.broker.lives import Life, Lives
 from gravitate.broker.mechanisms.mechanism import Mechanism, Posts
@@ -223,7 +223,7 @@ class Parts:
     def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""
         self.dispatch.events_overflowed += session.owed_events()
-        if not self.clients.close_overloaded(session):
+        if not self.clients.close_of(session, OVERLOADED):
             self.reassignments.on_overloaded(session)
             self.tethered_subscribers.overloaded(session)
 
@@ -250,5 +250,5 @@ class Parts:
             self.publishers.update_reading(publisher)
 
     def _taken_over(self, publisher: Inbound) -> None:
-        self.clients.taken_over(publisher)
+        self.clients.close_of(publisher, TAKEN_OVER)
         self.tethered.taken_over(publisher)

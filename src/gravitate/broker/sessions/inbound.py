@@ -11,7 +11,7 @@ its publications over to this one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from gravitate.broker.interface.effects import ToPublisher
@@ -85,11 +85,10 @@ class Inbound:
         self.next_counter = 1
         self.state = PUBLISHING.enter(None, Publishing.HERE)
         self.advertisements = Advertisements()
-        self.unsettled_advertisements: set[str] = set()
+        self.unsettled_advertisements: dict[str, Open] = {}
+        """By key, with where that is, once somebody has answered."""
         self.unanswered_advertisements: set[str] = set()
         """Those of them that have not even settled wherever somebody can be reached."""
-        self.open: dict[str, Open] = {}
-        """Where others of them have not settled."""
         self.unsettled_ends = 0
         """Advertisements that have ended here and not yet everywhere."""
         self.held: deque[Batch] = deque()
@@ -124,10 +123,6 @@ class Inbound:
         """The broker that it is attached to; None: this one, and nobody stands for it."""
         return self.at.place(self)
 
-    def is_full(self) -> bool:
-        """Whether more waits here than may."""
-        return self.unpublished.exceeds(self._options.hold_events_max, self._options.hold_bytes_max)
-
     def unadvertised(self, batch: Batch) -> list[str]:
         """Topics of the batch that lie within none of the client's advertisements."""
         known = self._topics_advertised
@@ -154,22 +149,25 @@ class Inbound:
             return {}, []
         known = [name for name in self.advertisements if name.startswith(FOR_CLIENT)]
         some = [name.removeprefix(FOR_CLIENT) for name in known] + topics
-        if len(some) <= self._options.advertise_topics_max and not any(map(_is_prefix, some)):
+        is_wide = any(topic.endswith("/#") for topic in some)
+        if not is_wide and len(some) <= self._options.advertise_topics_max:
             return {f"{FOR_CLIENT}{topic}": topic_is(topic) for topic in topics}, []
         prefix = common_levels(some)
         filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
         wide = f"{FOR_CLIENT}{prefix}/#"
         return {wide: filter}, [name for name in known if name != wide]
 
+    def expect_answers(self, keys: Collection[str]) -> None:
+        """What is advertised under these keys is to settle."""
+        self.unsettled_advertisements.update(dict.fromkeys(keys, NOWHERE))
+        self.unanswered_advertisements.update(keys)
+
     def may_arrive(self) -> bool:
         """Whether everything that it has published elsewhere and is not lost is ahead, though some
         brokers cannot be reached: none of them is on the way."""
-        away = NOWHERE.union(*self.open.values())
-        return bool(self.way) and (away & self.way) <= {self.lost}
-
-    def is_withdrawn(self) -> bool:
-        """Whether nothing that it has advertised is advertised any more, anywhere."""
-        return not self.advertisements and not self.unsettled_ends
+        away = NOWHERE.union(*self.unsettled_advertisements.values())
+        is_ahead = bool(self.way) and (away & self.way) <= {self.lost}
+        return is_ahead and not self.unanswered_advertisements
 
     def at_rest(self) -> bool:
         """Whether all that was published is accepted and on its way, and all that was advertised
@@ -179,11 +177,6 @@ class Inbound:
     def advertisement_ended(self) -> None:
         self._topics_advertised.clear()
         self._topics_bytes = 0
-
-
-def _is_prefix(topic: str) -> bool:
-    """Whether a topic that is advertised stands for all that begin like it."""
-    return topic.endswith("/#")
 
 
 def topic_is(topic: str) -> Filter:

@@ -92,21 +92,16 @@ class Publishers:
         the advertisements given, by key, which it had elsewhere."""
         known = self._router.known_of(publisher.life)
         if advertisements is None:
-            brought = {key: one.filter for key, one in known.items()}
-        else:
-            brought = dict(advertisements)
-        # One that has just been brought here may be passing still.
+            advertisements = {key: one.filter for key, one in known.items()}
+        # One may not have been heard of here yet; one just brought here may be passing still.
         moving = any(
-            known[key].is_passing or not known[key].is_here
-            if key in known
-            else advertisements is not None  # told there, and not heard of here yet
-            for key in brought
+            key not in known or known[key].is_passing or not known[key].is_here
+            for key in advertisements
         )
         if moving:
             publisher.enter(Publishing.ARRIVING)
-            publisher.unsettled_advertisements.update(brought)
-            publisher.unanswered_advertisements.update(brought)
-        for key, filter in brought.items():
+            publisher.expect_answers(advertisements)
+        for key, filter in advertisements.items():
             self.advertise(publisher, key, filter)
         if not moving:
             publisher.say(Attached())
@@ -189,23 +184,20 @@ class Publishers:
             self.release(publisher)
             publisher.advertisement_ended()
         publisher.advertisements.put(key, filter)
-        publisher.unsettled_advertisements.add(key)
-        publisher.unanswered_advertisements.add(key)
+        publisher.expect_answers((key,))
 
         def partly(open: Open) -> None:
-            if publisher.live:
-                publisher.open[key] = open
+            if publisher.live and key in publisher.unsettled_advertisements:
+                publisher.unsettled_advertisements[key] = open
                 self._answered(publisher, key)
 
         def settled() -> None:
             if not publisher.live:
                 return
-            publisher.unsettled_advertisements.discard(key)
-            publisher.open.pop(key, None)
+            publisher.unsettled_advertisements.pop(key, None)
             self._answered(publisher, key)
             if key.startswith(CLIENTS_OWN):
-                name = key.removeprefix(CLIENTS_OWN)
-                publisher.say(AdvertisementSettled(name))
+                publisher.say(AdvertisementSettled(key.removeprefix(CLIENTS_OWN)))
             if not publisher.unsettled_advertisements:
                 self._arrived(publisher)
                 if publisher.at_rest():
@@ -230,8 +222,7 @@ class Publishers:
 
     def review_arrival(self, publisher: Inbound) -> None:
         """More may be known of where a publisher was that arrives."""
-        is_answered = not publisher.unanswered_advertisements
-        if publisher.state is Publishing.ARRIVING and is_answered and publisher.may_arrive():
+        if publisher.may_arrive():
             self._arrived(publisher)
 
     def withdraw(self, publisher: Inbound, key: str) -> None:
@@ -249,16 +240,15 @@ class Publishers:
                 self._router.withdraw(publisher.life, key, partial(self._ended, publisher))
 
     def _expect_no_answer(self, publisher: Inbound, key: str) -> None:
-        publisher.unsettled_advertisements.discard(key)
+        publisher.unsettled_advertisements.pop(key, None)
         publisher.unanswered_advertisements.discard(key)
-        publisher.open.pop(key, None)
 
     def _ended(self, publisher: Inbound) -> None:
         publisher.unsettled_ends -= 1
         self._check_withdrawn(publisher)
 
     def _check_withdrawn(self, publisher: Inbound) -> None:
-        if publisher.is_withdrawn():
+        if not publisher.advertisements and not publisher.unsettled_ends:
             if publisher.state is Publishing.ENDING:
                 publisher.enter(Publishing.GONE)
             self.ports.on_ended(publisher)
@@ -314,7 +304,9 @@ class Publishers:
 
     def must_wait(self, publisher: Inbound) -> bool:
         """Whether its client is not to be read from for now."""
-        return self.congestion.is_held(publisher.life) or publisher.is_full()
+        options = self._context.options
+        is_full = publisher.unpublished.exceeds(options.hold_events_max, options.hold_bytes_max)
+        return is_full or self.congestion.is_held(publisher.life)
 
     def update_reading(self, publisher: Inbound) -> None:
         """Hold the client, or let it go on, if that has changed."""
