@@ -222,7 +222,8 @@ class Parts:
 
     def close_overloaded(self, session: Outbound) -> None:
         """End a session that fell too far behind, connected or not."""
-        self.dispatch.events_overflowed += session.owed_events()
+        for queue in (session.waiting, session.kept):
+            self.dispatch.events_overflowed += queue.measure.events
         if not self.clients.close_of(session, OVERLOADED):
             self.reassignments.on_overloaded(session)
             self.tethered_subscribers.overloaded(session)

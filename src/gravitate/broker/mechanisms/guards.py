@@ -25,11 +25,7 @@ class CoreBroken(Exception):
     """What the broker itself raised while a mechanism was asking for something."""
 
 
-_WATCHING: Final = [
-    name
-    for name in dir(Mechanism)
-    if name.startswith("on_") or name in ("attach", "mark", "is_idle")
-]
+_WATCHING: Final = [it for it in dir(Mechanism) if it.startswith(("on_", "attach", "mark", "is_"))]
 
 
 class Guard(Mechanism):
@@ -106,8 +102,5 @@ class _Asked:
 
 
 def _name_of(watcher: object) -> str:
-    for attribute in ("name", "__qualname__"):
-        name = getattr(watcher, attribute, None)
-        if isinstance(name, str):
-            return name
-    return type(watcher).__name__
+    names = (getattr(watcher, attribute, None) for attribute in ("name", "__qualname__"))
+    return next((name for name in names if isinstance(name, str)), type(watcher).__name__)

@@ -18,6 +18,7 @@ from gravitate.broker.links.link import Mark
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
+from gravitate.broker.messages.parcels import parts
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 
@@ -30,17 +31,8 @@ Backlog = tuple[tuple[Batch, int], ...]
 def parts_of(backlog: Backlog, events_max: int, bytes_max: int) -> list[Backlog]:
     """A backlog in parts of so many events and bytes, or of one batch that is larger; at least
     one part."""
-    parts: list[list[tuple[Batch, int]]] = [[]]
-    measure = Measure()
-    for batch, qos in backlog:
-        measure.add(batch.bodies)
-        part = parts[-1]
-        if part and measure.exceeds(events_max, bytes_max):
-            part, measure = [], Measure()
-            measure.add(batch.bodies)
-            parts.append(part)
-        part.append((batch, qos))
-    return [tuple(part) for part in parts]
+    weighed = ((one, len(one[0]), one[0].size_bytes()) for one in backlog)
+    return [tuple(part) for part in parts(weighed, events_max, bytes_max)] or [()]
 
 
 class Source(NamedTuple):

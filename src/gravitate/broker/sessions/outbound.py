@@ -10,6 +10,7 @@ nothing is kept: what a congested client cannot take is dropped and counted.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -85,17 +86,13 @@ class Outbound(Receiver):
         """The last counter of each publisher that the client has been given, or is kept for it."""
         return tuple((*life, last) for life, last in self._seen.items())
 
+    @abstractmethod
     def say(self, effect: ToClient) -> None:
         """Tell the client."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drained(self) -> bool:
         """Whether the client has all that was not kept."""
-        raise NotImplementedError
-
-    def owed_events(self) -> int:
-        """How many events wait for the client, or are kept for it."""
-        return self.waiting.measure.events + self.kept.measure.events
 
     # Holding -------------------------------------------------------------------------------
 
@@ -113,10 +110,6 @@ class Outbound(Receiver):
 
     def matched_by(self, version: int) -> None:
         """What is kept counts as matched by what the client wanted then."""
-
-    def keeps_too_much(self) -> bool:
-        """Whether more is kept for it than two brokers may keep."""
-        return self.kept.exceeds(2)
 
     def discard(self) -> None:
         """What is kept is for nobody any more."""
@@ -155,17 +148,19 @@ class LocalOutbound(Outbound):
         state: Owed = Owed.CONNECTED,
     ) -> None:
         super().__init__(id, incarnation, context, state)
-        self.connection = connection
         self._emit, self._hand_over = context.emit, dispatch.hand_over
         self.at = at
         """Takes what the client asks for."""
         self.indirect = self.holding
-        self._window = window
         self._window_bytes = self._options.session_window_bytes_max
+        self._begin(window, connection)
+
+    def _begin(self, window: int, connection: int) -> None:
+        self.connection = connection
+        self._window = window
         self._tail: Tail[tuple[Batch, int]] = Tail()
         """What has been given at QoS 1, each with the bytes given until then."""
-        self._given_bytes = 0
-        self._acknowledged_bytes = 0
+        self._given_bytes = self._acknowledged_bytes = 0
 
     @property
     def place(self) -> str | None:
@@ -190,10 +185,7 @@ class LocalOutbound(Outbound):
         arrived."""
         assert self.drained()
         self.enter(Owed.CLAIMED if self.state is Owed.STAGED else Owed.RESUMING)
-        self.connection = connection
-        self._window = window
-        self._tail = Tail()
-        self._given_bytes = self._acknowledged_bytes = 0
+        self._begin(window, connection)
         self.congested = False
         self.unconfirmed = set(self.subscriptions)
 
