@@ -186,8 +186,9 @@ class Parts:
             *begun, dispatch, self.subscriptions, self.subscriber_tethers, subscribers, self.paths
         )
         self.deposits = deposits.Deposits(self.subscriptions, self.remote, subscribers)
+        mechanisms = {mechanism.name: mechanism for mechanism in self.mechanisms}
         self.posts = Posts(
-            context, self.mechanisms, links, self.clients, self.engine, self.relocations, send
+            context, mechanisms, links, self.clients, self.engine, self.relocations, send
         )
 
     # What concerns several parts -----------------------------------------------------------

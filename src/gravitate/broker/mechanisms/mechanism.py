@@ -8,7 +8,8 @@ that carry moves out belong to the broker; what decides on them lives in `adapt/
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar
 
@@ -53,24 +54,18 @@ class Mechanism(Observer):
         """The answer to `ping`; brokers that the publisher had no answer from are missing."""
 
 
+@dataclass(eq=False)
 class Posts:
-    """All mechanisms of a broker, and what they stand on."""
+    """All mechanisms of a broker by name, and what they stand on."""
 
-    def __init__(
-        self,
-        context: Context,
-        mechanisms: Sequence[Mechanism],
-        links: LinkTable,
-        clients: Clients,
-        engine: Engine,
-        relocations: Relocations,
-        send: Callable[[str, Control], None],
-    ) -> None:
-        self.context, self.links, self.clients = context, links, clients
-        self.engine, self.relocations = engine, relocations
-        self.send = send
-        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
-        self.tokens = count(1)
+    context: Context
+    _mechanisms: Mapping[str, Mechanism]
+    links: LinkTable
+    clients: Clients
+    engine: Engine
+    relocations: Relocations
+    send: Callable[[str, Control], None]
+    tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def attach(self) -> None:
         for mechanism in self._mechanisms.values():

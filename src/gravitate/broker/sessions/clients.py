@@ -11,7 +11,7 @@ another broker where the client moves as a subscriber, or kept for one that was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -74,27 +74,20 @@ class ClientPorts(NamedTuple):
     """Asked whether a client that comes back is attached elsewhere; its new session goes on."""
 
 
+@dataclass(eq=False)
 class Clients:
     """The sessions of a broker."""
 
-    def __init__(
-        self,
-        context: Context,
-        subscriptions: Subscriptions,
-        dispatch: Dispatch,
-        publishers: Publishers,
-        ports: ClientPorts,
-    ) -> None:
-        self._ports = ports
-        self._context = context
-        self._subscriptions = subscriptions
-        self._dispatch = dispatch
-        self._publishers = publishers
-        self.sessions: dict[str, Session] = {}
-        """By client."""
-        self.by_connection: dict[int, Session] = {}
-        self._persisting: dict[int, tuple[Session, int]] = {}
-        self._tokens = count(1)
+    _context: Context
+    _subscriptions: Subscriptions
+    _dispatch: Dispatch
+    _publishers: Publishers
+    _ports: ClientPorts
+    sessions: dict[str, Session] = field(default_factory=dict)
+    """By client."""
+    by_connection: dict[int, Session] = field(default_factory=dict)
+    _persisting: dict[int, tuple[Session, int]] = field(default_factory=dict)
+    _tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def taking(self, take: Callable[[Session, Any], None]) -> Callable[[Any], None]:
         """What takes inputs of clients that have a session here."""

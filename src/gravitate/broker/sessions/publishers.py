@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
@@ -58,30 +60,20 @@ class PublisherPorts(NamedTuple):
     """Looks at what a client has sent."""
 
 
+@dataclass(eq=False)
 class Publishers:
-    def __init__(
-        self,
-        context: Context,
-        router: Router,
-        dispatch: Dispatch,
-        handovers: Handovers,
-        congestion: CongestionView,
-        links: TetherLinks,
-        chores: Chores,
-        ports: PublisherPorts,
-    ) -> None:
-        self.ports = ports
-        self._context = context
-        self._router = router
-        self._dispatch = dispatch
-        self._handovers = handovers
-        self.congestion = congestion
-        self._links = links
-        self._chores = chores
-        self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
-        """Publishers on their way to another broker."""
-        self._owners: dict[tuple[Life, str], Inbound] = {}
-        """Whose the local advertisements are, by life and key."""
+    _context: Context
+    _router: Router
+    _dispatch: Dispatch
+    _handovers: Handovers
+    congestion: CongestionView
+    _links: TetherLinks
+    _chores: Chores
+    ports: PublisherPorts
+    departing: Store[str, Inbound] = field(default_factory=lambda: Store(attrgetter("id")))
+    """Publishers on their way to another broker."""
+    _owners: dict[tuple[Life, str], Inbound] = field(default_factory=dict)
+    """Whose the local advertisements are, by life and key."""
 
     # Coming and going ----------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ moves. Does not know where the client is, nor what becomes of what it is deliver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -34,22 +35,15 @@ class SubscriptionPorts(NamedTuple):
     """Told of a subscription that has settled wherever somebody can be reached."""
 
 
+@dataclass(eq=False)
 class Subscriptions:
-    def __init__(
-        self,
-        context: Context,
-        router: Router,
-        destinations: Destinations,
-        chores: Chores,
-        ports: SubscriptionPorts,
-    ) -> None:
-        self._ports = ports
-        self._context = context
-        self._router = router
-        self._destinations = destinations
-        self._chores = chores
-        self._numbers = count(1)
-        """Of all subscriptions made here: what a session left may end after its client is back."""
+    _context: Context
+    _router: Router
+    _destinations: Destinations
+    _chores: Chores
+    _ports: SubscriptionPorts
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    """Of all subscriptions made here: what a session left may end after its client is back."""
 
     def subscribe(self, outbound: Outbound, wanted: Wanted, is_renewed: bool = False) -> None:
         """Subscribe under a name, whatever that meant before; `is_renewed`: as this broker had
