@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gravitate.broker.interface.effects import ToPublisher
@@ -56,59 +57,50 @@ class PublishesAt(Protocol):
         """The client is gone."""
 
 
+@dataclass(eq=False)
 class Inbound:
     """One publisher. `say` is its outlet: it takes what the client is to be told. `hold_timer` ends
-    the wait of `held`."""
+    the wait of `held`; `at` takes what the client does."""
 
-    origin: str | None = None
+    id: str
+    incarnation: int
+    attachment: int
+    _options: BrokerOptions
+    say: Callable[[ToPublisher], None]
+    hold_timer: HoldOver | TetheredHoldOver
+    at: PublishesAt
+    origin: str | None = field(default=None, init=False)
     """The broker that its client is connected to; None: this one, without a tether."""
+    state: Publishing = Publishing.HERE
+    next_counter: int = 1
+    advertisements: Advertisements = field(default_factory=Advertisements)
+    unsettled_advertisements: dict[str, Open] = field(default_factory=dict)
+    """By key, with where that is, once somebody has answered."""
+    unanswered_advertisements: set[str] = field(default_factory=set)
+    """Those of them that have not even settled wherever somebody can be reached."""
+    unsettled_ends: int = 0
+    """Advertisements that have ended here and not yet everywhere."""
+    held: deque[Batch] = field(default_factory=deque)
+    arriving: deque[ClientPublished] = field(default_factory=deque)
+    """While it arrives: what it has sent, which is looked at once the move has settled."""
+    unpublished: Measure = field(default_factory=Measure)
+    """Of what is held, or arriving."""
+    way: Open = NOWHERE
+    """While it arrives: brokers between here and where it was."""
+    lost: str = ""
+    """The one where it was, if that cannot be reached."""
+    marks: deque[Mark] = field(default_factory=deque)
+    """What has brought the publications that were handed over and are not routed yet."""
+    persisting: int = 0
+    """Batches that are being brought to stable storage."""
+    reading_held: bool = False
+    _topics_advertised: set[str | bytes] = field(default_factory=set)
+    """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
+    that ends."""
+    _topics_bytes: int = 0
 
-    def __init__(
-        self,
-        id: str,
-        incarnation: int,
-        attachment: int,
-        options: BrokerOptions,
-        say: Callable[[ToPublisher], None],
-        hold_timer: HoldOver | TetheredHoldOver,
-        at: PublishesAt,
-    ) -> None:
-        self.id = id
-        self.incarnation = incarnation
-        self.attachment = attachment
-        self.life: Life = (id, incarnation)
-        self.say = say
-        self.at = at
-        """Takes what the client does."""
-        self.hold_timer = hold_timer
-        self._options = options
-        self.next_counter = 1
-        self.state = PUBLISHING.enter(None, Publishing.HERE)
-        self.advertisements = Advertisements()
-        self.unsettled_advertisements: dict[str, Open] = {}
-        """By key, with where that is, once somebody has answered."""
-        self.unanswered_advertisements: set[str] = set()
-        """Those of them that have not even settled wherever somebody can be reached."""
-        self.unsettled_ends = 0
-        """Advertisements that have ended here and not yet everywhere."""
-        self.held: deque[Batch] = deque()
-        self.arriving: deque[ClientPublished] = deque()
-        """While it arrives: what it has sent, which is looked at once the move has settled."""
-        self.unpublished = Measure()
-        """Of what is held, or arriving."""
-        self.way: Open = NOWHERE
-        """While it arrives: brokers between here and where it was."""
-        self.lost = ""
-        """The one where it was, if that cannot be reached."""
-        self.marks: deque[Mark] = deque()
-        """What has brought the publications that were handed over and are not routed yet."""
-        self.persisting = 0
-        """Batches that are being brought to stable storage."""
-        self.reading_held = False
-        self._topics_advertised: set[str | bytes] = set()
-        """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
-        that ends."""
-        self._topics_bytes = 0
+    def __post_init__(self) -> None:
+        self.life: Life = (self.id, self.incarnation)
 
     def enter(self, state: Publishing) -> None:
         self.state = PUBLISHING.enter(self.state, state)
