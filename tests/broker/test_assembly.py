@@ -74,4 +74,4 @@ def test_the_test_finds_what_it_looks_for() -> None:
 
 def test_a_port_that_was_forgotten_is_an_error() -> None:
     with pytest.raises(TypeError, match="on_taken_over"):
-        PublisherPorts(mark=lambda batch: 0, on_at_rest=lambda publisher: None)  # type: ignore[call-arg]
+        PublisherPorts(on_closed=lambda publisher: None, on_at_rest=lambda publisher: None)  # type: ignore[call-arg]

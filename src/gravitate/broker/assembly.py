@@ -31,7 +31,6 @@ from gravitate.broker.routing.router import RouterPorts
 from gravitate.broker.sessions import chores, clients, publishers, subscriptions
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.outbound import Outbound
-from gravitate.model.events import Batch
 from gravitate.overlay.strategies import Forwarding, Routing
 from gravitate.overlay.topology import Topology
 
@@ -104,7 +103,6 @@ class Parts:
     def _build_sessions(self) -> None:
         self.chores = chores.Chores(self.context)
         publisher_ports = publishers.PublisherPorts(
-            mark=self._mark,
             on_departure=lambda publisher, gone: self.relocations.on_departure(publisher, gone),
             on_at_rest=lambda publisher: self.relocations.on_at_rest(publisher),
             on_taken_over=self._taken_over,
@@ -234,11 +232,6 @@ class Parts:
             self.tethered.attach(origin, message, message.role)
         else:
             self.tethered_subscribers.attach(origin, message, message.role)
-
-    def _mark(self, batch: Batch) -> int:
-        """What mechanisms write on a batch that is published here."""
-        marks = (one.mark(batch, self.context.now) for one in self.mechanisms)
-        return next(filter(None, marks), 0)
 
     def _publishers_of(self, life: Life) -> list[Inbound]:
         """Those of a life that are here: the client's session, and what is attached for it."""

@@ -23,7 +23,6 @@ from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.observers import Observer
 from gravitate.broker.sessions.clients import Clients
-from gravitate.model.events import Batch
 from gravitate.model.moves import Move
 
 
@@ -34,11 +33,6 @@ class Mechanism(Observer):
 
     def attach(self, post: Post, now: float) -> None:
         """Called once, when the broker starts."""
-
-    def mark(self, batch: Batch, now: float) -> int:
-        """The trace mark for a batch that its first broker takes in; 0: none. It stays with every
-        part of the batch, at all brokers."""
-        return 0
 
     def is_idle(self) -> bool:
         """Whether nothing is under way; true of every mechanism some time after its traffic."""

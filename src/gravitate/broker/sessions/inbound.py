@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol
 
 from gravitate.broker.interface.effects import ToPublisher
@@ -41,8 +42,7 @@ class PublishesAt(Protocol):
     while a client stays connected here and is attached elsewhere."""
 
     def place(self, publisher: Inbound, /) -> str | None:
-        """The broker that it is attached to, or is being attached to; None: this one, and nobody
-        stands for it."""
+        """Where it is attached, or being attached; None: here, and nobody stands for it."""
 
     def advertise(self, publisher: Inbound, /, key: str, filter: Filter) -> None: ...
 
@@ -95,8 +95,7 @@ class Inbound:
     """Batches that are being brought to stable storage."""
     reading_held: bool = False
     _topics_advertised: set[str | bytes] = field(default_factory=set)
-    """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
-    that ends."""
+    """Topics known to lie within an advertisement. Invalidated by: any of them that ends."""
     _topics_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -112,7 +111,6 @@ class Inbound:
 
     @property
     def place(self) -> str | None:
-        """The broker that it is attached to; None: this one, and nobody stands for it."""
         return self.at.place(self)
 
     def unadvertised(self, batch: Batch) -> list[str]:
@@ -162,8 +160,7 @@ class Inbound:
         return is_ahead and not self.unanswered_advertisements
 
     def at_rest(self) -> bool:
-        """Whether all that was published is accepted and on its way, and all that was advertised
-        is known everywhere."""
+        """Whether all that it published is accepted and on its way, what it advertised known."""
         return not (self.persisting or self.unsettled_advertisements or self.held)
 
     def advertisement_ended(self) -> None:
@@ -179,8 +176,6 @@ def common_levels(topics: list[str]) -> str:
     """The topic levels that all topics begin with; empty when they share none."""
     levels = [topic.split("/") for topic in topics]
     # Whatever the first and the last of sorted lists begin with, all between them do.
-    first, last = min(levels), max(levels)
-    shared = 0
-    while shared < min(len(first), len(last)) and first[shared] == last[shared]:
-        shared += 1
-    return "" if topics[0].startswith("$") else "/".join(first[:shared])
+    pairs = zip(min(levels), max(levels), strict=False)
+    shared = [level for level, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    return "" if topics[0].startswith("$") else "/".join(shared)

@@ -50,8 +50,7 @@ class Outbound(Receiver):
         self.kept = Kept(context.options, links)
         """What is held."""
         self.waiting = Kept(context.options, links)
-        """What goes out once the client has acknowledged others, or waits for its broker to say
-        that it has it."""
+        """What goes out once the client has acknowledged others, or is with its broker soon."""
         self.subscriptions: dict[str, Subscription[Outbound]] = {}
         self.series = ""
         """Part of the names of its subscriptions, where other guests of the same client may be."""
@@ -96,7 +95,7 @@ class Outbound(Receiver):
 
     # Holding -------------------------------------------------------------------------------
 
-    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = (), version: int = 0) -> None:
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]], version: int) -> None:
         """The client has had everything up to `seen` elsewhere, but for the backlog, which was
         matched by what it wanted as of `version`."""
         assert self.holding
@@ -105,8 +104,7 @@ class Outbound(Receiver):
             self.note_seen((id, incarnation), last)
 
     def wait_for(self, life: Life) -> None:
-        """While something is missing: a publisher is attached elsewhere now, and something earlier
-        of it may be missing."""
+        """A publisher is attached elsewhere now: something earlier of it may be missing."""
 
     def matched_by(self, version: int) -> None:
         """What is kept counts as matched by what the client wanted then."""
@@ -164,7 +162,6 @@ class LocalOutbound(Outbound):
 
     @property
     def place(self) -> str | None:
-        """The broker that serves the client; None: this one, and nobody stands for it."""
         return self.at.place(self)
 
     def enter(self, state: Owed) -> None:
@@ -181,8 +178,7 @@ class LocalOutbound(Outbound):
         self.connection = 0
 
     def renew(self, window: int, connection: int) -> None:
-        """A client connects that this goes on for; it holds until the client says that it has
-        arrived."""
+        """A client connects and goes on with this; it holds until the client says it is here."""
         assert self.drained()
         self.enter(Owed.CLAIMED if self.state is Owed.STAGED else Owed.RESUMING)
         self._begin(window, connection)

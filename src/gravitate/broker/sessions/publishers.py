@@ -44,8 +44,6 @@ CLIENTS_OWN = "client:"
 class PublisherPorts(NamedTuple):
     """Who is asked and told about publishers."""
 
-    mark: Callable[[Batch], int]
-    """What mechanisms write on a batch that is published here."""
     on_departure: Callable[[Inbound, bool], None]
     """Told of a departing publisher that it is gone (True) or back (False)."""
     on_at_rest: Callable[[Inbound], None]
@@ -261,10 +259,10 @@ class Publishers:
     def publish(self, publisher: Inbound, batch: Batch) -> None:
         """Route a batch, after what it has to wait for."""
         context = self._context
-        if context.observers:
-            batch.trace_mark = batch.trace_mark or self.ports.mark(batch)
-            for observer in context.observers:
-                observer.on_published(context.broker_id, batch, context.now)
+        for observer in context.observers:
+            batch.trace_mark = batch.trace_mark or observer.mark(batch, context.now)
+        for observer in context.observers:
+            observer.on_published(context.broker_id, batch, context.now)
         widened, ended = publisher.widened(batch)
         for key, filter in widened.items():
             self.advertise(publisher, key, filter)
