@@ -95,9 +95,8 @@ class Broker:
         return self._end()
 
     def handle(self, batch: Sequence[inputs.Input], now: float) -> list[Effect]:
-        """Take a batch of inputs, in order; what is to be done about them.
-
-        Time never goes back, and is never before that of a timer."""
+        """Take a batch of inputs, in order; what is to be done about them. Time never goes back,
+        and is never before that of a timer."""
         assert not self.stopped, f"{self.broker_id} has stopped"
         context, handlers = self._context, self._handlers
         context.now = max(context.now, now)
@@ -174,10 +173,8 @@ class Broker:
     # Stopping ------------------------------------------------------------------------------
 
     def _request_stop(self) -> None:
-        """Close the sessions, undo what they asked for, empty the links.
-
-        What clients have published is first handed over, or taken home, where they are tethered:
-        links take nothing more once they are being emptied."""
+        """Close the sessions, undo what they asked for, empty the links. What tethered clients have
+        published is handed over or taken home first: emptied links take nothing more."""
         self._stopping = True
         self._parts.engine.stop()
         for session in list(self.clients.sessions):

@@ -11,6 +11,7 @@ Worlds have no guards: a checker that raises is to be heard.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
@@ -32,8 +33,7 @@ class Guard(Mechanism):
     """In the place of a watcher; only the methods that the watcher has are more than nothing."""
 
     def __init__(self, watcher: Observer, failed: Failed) -> None:
-        self._failed = failed
-        self.watcher_name = _name_of(watcher)
+        self._failed = partial(failed, _name_of(watcher))
         if isinstance(watcher, Mechanism):
             self.name = watcher.name  # type: ignore[misc]
         for name in _WATCHING:
@@ -60,7 +60,7 @@ class Guard(Mechanism):
     def _detach(self, error: Exception) -> None:
         for name in _WATCHING:
             self.__dict__.pop(name, None)
-        self._failed(self.watcher_name, error)
+        self._failed(error)
 
 
 def guarded_call(called: Callable[..., None], failed: Failed) -> Callable[..., None]:

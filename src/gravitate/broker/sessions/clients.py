@@ -76,8 +76,6 @@ class ClientPorts(NamedTuple):
 
 @dataclass(eq=False)
 class Clients:
-    """The sessions of a broker."""
-
     _context: Context
     _subscriptions: Subscriptions
     _dispatch: Dispatch
@@ -165,7 +163,8 @@ class Clients:
         session.inbound.enter(Publishing.GONE)
         self._publishers.congestion.left(session.inbound.life)
         self._tell(session.connection, effects.CloseSession(effects.MOVED, target))
-        session.outbound.detach()
+        session.outbound.enter(Owed.DETACHED)
+        session.outbound.connection = 0
 
     def end_parked(self, outbound: Outbound) -> None:
         """The client that something was kept for is elsewhere, or nowhere."""

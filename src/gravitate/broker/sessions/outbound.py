@@ -172,11 +172,6 @@ class LocalOutbound(Outbound):
         if self.connection:
             self._emit(Tell(self.connection, word))
 
-    def detach(self) -> None:
-        """Its client is sent elsewhere, and told nothing any more."""
-        self.enter(Owed.DETACHED)
-        self.connection = 0
-
     def renew(self, window: int, connection: int) -> None:
         """A client connects and goes on with this; it holds until the client says it is here."""
         assert self.drained()
@@ -233,8 +228,7 @@ class LocalOutbound(Outbound):
         return rest
 
     def _room(self, batch: Batch) -> int:
-        """How many of the events the client may be given now: within its window, and as many bytes
-        as it may have unacknowledged."""
+        """How many of the events the client may be given now, by its window and by their bytes."""
         size, weight = len(batch), batch.size_bytes()
         room = min(size, self._window - len(self._tail))
         left = max(self._window_bytes - self.unacknowledged_bytes, 0)
