@@ -71,19 +71,17 @@ class Parts:
         ports = peering.PeeringPorts(told.changed, lambda: self.dispatch.flush(), self._keep)
         self.peering = peering.Peering(context, incarnation, self.links, ports)
         self.destinations = destinations.Destinations(FORWARDERS[forwarding]())
-        self.router = ROUTERS[routing](
-            links,
-            RouterPorts(
-                send=lambda peer, message: self.dispatch.send_control(peer, message),
-                destination_of=self.destinations.anchor,
-                departed=lambda life, key: self.publishers.departed(life, key),
-                moved=lambda *moved: self.guests.publisher_moved(*moved),
-                ended=lambda life: self.lives.ended(life, context.now),
-                advertised=lambda life, key: self.publisher_tethers.heard(life, key),
-                withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
-                synchronised=told.synchronised,
-            ),
+        router_ports = RouterPorts(
+            send=lambda peer, message: self.dispatch.send_control(peer, message),
+            destination_of=self.destinations.anchor,
+            departed=lambda life, key: self.publishers.departed(life, key),
+            moved=lambda *moved: self.guests.publisher_moved(*moved),
+            ended=lambda life: self.lives.ended(life, context.now),
+            advertised=lambda life, key: self.publisher_tethers.heard(life, key),
+            withdrawn=lambda: self.publisher_tethers.advertisements_ended(),
+            synchronised=told.synchronised,
         )
+        self.router = ROUTERS[routing](links, router_ports)
         self.dispatch = pipeline.Dispatch(context, self.router, self.destinations, self.links)
         self.handovers = handovers.Handovers(self.dispatch, self.links)
         self.congestion = congestion.CongestionView(

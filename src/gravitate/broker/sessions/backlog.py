@@ -53,7 +53,7 @@ class Kept:
 
     __slots__ = ("_bytes_max", "_events_max", "_items", "_links", "measure")
 
-    def __init__(self, options: BrokerOptions, links: LinkTable | None = None) -> None:
+    def __init__(self, options: BrokerOptions, links: LinkTable | None) -> None:
         self._items: deque[tuple[Batch, int, Source]] = deque()
         self._events_max = options.session_queue_events_max
         self._bytes_max = options.session_queue_bytes_max

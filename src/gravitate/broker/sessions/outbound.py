@@ -37,12 +37,7 @@ class Outbound(Receiver):
     """The broker that its client is connected to; None: this one, without a tether."""
 
     def __init__(
-        self,
-        id: str,
-        incarnation: int,
-        context: Context,
-        state: Owed,
-        links: LinkTable | None = None,
+        self, id: str, incarnation: int, context: Context, state: Owed, links: LinkTable | None
     ) -> None:
         super().__init__(id, context.options, context.lives)
         self.incarnation = incarnation
@@ -145,7 +140,7 @@ class LocalOutbound(Outbound):
         at: ServedAt,
         state: Owed = Owed.CONNECTED,
     ) -> None:
-        super().__init__(id, incarnation, context, state)
+        super().__init__(id, incarnation, context, state, None)
         self._emit, self._hand_over = context.emit, dispatch.hand_over
         self.at = at
         """Takes what the client asks for."""

@@ -227,17 +227,15 @@ class Publishers:
             if self._owners.get((publisher.life, key)) is publisher:
                 del self._owners[publisher.life, key]
                 publisher.unsettled_ends += 1
-                self._router.withdraw(publisher.life, key, partial(self._ended, publisher))
+                self._router.withdraw(publisher.life, key, partial(self._ended, publisher, 1))
 
     def _expect_no_answer(self, publisher: Inbound, key: str) -> None:
         publisher.unsettled_advertisements.pop(key, None)
         publisher.unanswered_advertisements.discard(key)
 
-    def _ended(self, publisher: Inbound) -> None:
-        publisher.unsettled_ends -= 1
-        self._check_withdrawn(publisher)
-
-    def _check_withdrawn(self, publisher: Inbound) -> None:
+    def _ended(self, publisher: Inbound, count: int) -> None:
+        """So many advertisements have ended everywhere; nothing may be advertised any more."""
+        publisher.unsettled_ends -= count
         if not publisher.advertisements and not publisher.unsettled_ends:
             if publisher.state is Publishing.ENDING:
                 publisher.enter(Publishing.GONE)
@@ -247,7 +245,7 @@ class Publishers:
         """What it advertised ends, one after the other; others may take it over before that."""
         keys = list(publisher.advertisements)
         ends = (partial(self._unadvertise, publisher, key) for key in keys)
-        self._chores.add(chain(ends, [partial(self._check_withdrawn, publisher)]))
+        self._chores.add(chain(ends, [partial(self._ended, publisher, 0)]))
 
     def own(self, publisher: Inbound) -> None:
         """The publisher has its advertisements from one that was here before it."""
