@@ -71,9 +71,34 @@ class Broker:
         self.subscriber_tethers, self.guests = parts.subscriber_tethers, parts.guests
         self.tethered_subscribers = parts.tethered_subscribers
         self.tether_links = parts.tether_links
-        self._handlers = self._all_handlers()
-        self._stopping = False
-        self.stopped = False
+        self._stopping = self.stopped = False
+        clients, peering, of = parts.clients, parts.peering, parts.clients.taking
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            inputs.FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
+            inputs.ClientPublished: clients.published,
+            inputs.ClientAcknowledged: of(clients.acknowledged),
+            inputs.TimerFired: self._incoming.on_timer,
+            inputs.ClientCongested: of(clients.congested),
+            inputs.ClientConnected: self._connected,
+            inputs.ClientDisconnected: of(clients.disconnected),
+            inputs.ClientSubscribed: of(clients.subscribed),
+            inputs.ClientUnsubscribed: of(clients.unsubscribed),
+            inputs.ClientAdvertised: of(clients.advertised),
+            inputs.ClientUnadvertised: of(clients.unadvertised),
+            inputs.ClientPaused: of(
+                lambda session, _: parts.paused(session.outbound, session.inbound)
+            ),
+            inputs.ClientArrived: of(clients.arrived),
+            inputs.BrokersPinged: parts.posts.pinged,
+            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
+            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
+            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),
+            inputs.DialFailed: lambda i: peering.dial_failed(i.peer),
+            inputs.Persisted: lambda i: clients.persisted(i.token),
+            inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
+            inputs.StopRequested: lambda i: self._request_stop(),
+        }
+        """What takes each kind of input."""
 
     def neighbours(self) -> Neighbourhood:
         """What it answers for its own part of the tree, which nothing changes yet."""
@@ -105,36 +130,6 @@ class Broker:
         for input in batch:
             handlers[type(input)](input)
         return self._end()
-
-    def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
-        """What takes each kind of input."""
-        clients, peering, parts = self.clients, self.peering, self._parts
-        of = clients.taking
-        return {
-            inputs.FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
-            inputs.ClientPublished: clients.published,
-            inputs.ClientAcknowledged: of(clients.acknowledged),
-            inputs.TimerFired: self._incoming.on_timer,
-            inputs.ClientCongested: of(clients.congested),
-            inputs.ClientConnected: self._connected,
-            inputs.ClientDisconnected: of(clients.disconnected),
-            inputs.ClientSubscribed: of(clients.subscribed),
-            inputs.ClientUnsubscribed: of(clients.unsubscribed),
-            inputs.ClientAdvertised: of(clients.advertised),
-            inputs.ClientUnadvertised: of(clients.unadvertised),
-            inputs.ClientPaused: of(
-                lambda session, _: parts.paused(session.outbound, session.inbound)
-            ),
-            inputs.ClientArrived: of(clients.arrived),
-            inputs.BrokersPinged: parts.posts.pinged,
-            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
-            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
-            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),
-            inputs.DialFailed: lambda i: peering.dial_failed(i.peer),
-            inputs.Persisted: lambda i: clients.persisted(i.token),
-            inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
-            inputs.StopRequested: lambda i: self._request_stop(),
-        }
 
     def _connected(self, input: inputs.ClientConnected) -> None:
         if self._stopping:

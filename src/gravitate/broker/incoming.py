@@ -23,8 +23,7 @@ Handler = Callable[[str, Any], None]
 
 
 class Incoming:
-    """Messages of all links come once and in order. `late` is called when an orderly stop has taken
-    too long."""
+    """Messages come once and in order. `late` is called when an orderly stop takes too long."""
 
     def __init__(self, make: Callable[[LinkEvents], Parts], late: Callable[[], None]) -> None:
         told = LinkEvents(self._on_message, self._on_change, self._on_synchronised)
