@@ -60,7 +60,6 @@ class Parts:
         tree: Topology | None,
         told: LinkEvents,
     ) -> None:
-        self.broker_id = broker_id
         known = tree or Topology.started_as((broker_id, *links), [(broker_id, it) for it in links])
         self.seek = seek.Seek(broker_id, known)
         self.mechanisms = tuple(mechanisms)
@@ -190,16 +189,13 @@ class Parts:
     # What concerns several parts -----------------------------------------------------------
 
     def _received(self, peer: str, message: Message) -> None:
-        """The other end of a link has a message of this one's."""
         if isinstance(message, Deliveries):
             self.tethered_subscribers.taken(peer, message)
 
     def _taken(self, peer: str, message: Message) -> None:
-        """The other end of a link has passed on what was in a message of this one's."""
         self.publisher_tethers.taken(peer, message)
 
     def _keep(self, peer: str, message: Publications) -> Publications:
-        """Publications that outlive the reset of the link to `peer`."""
         return Publications([self.router.outlives_reset(one, peer) for one in message.batches])
 
     def _is_link_needed(self, peer: str) -> bool:

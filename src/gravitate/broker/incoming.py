@@ -127,16 +127,16 @@ class Incoming:
     # Links ---------------------------------------------------------------------------------
 
     def _on_change(self, peer: str, change: LinkChange) -> None:
-        parts = self.parts
-        if parts.links.is_neighbour(peer):
+        context = self.parts.context
+        if self.parts.links.is_neighbour(peer):
             self.has_reset |= change is LinkChange.RESET
             for tell in self._on_tree_link.get(change, ()):
                 tell(peer)
         for tell in self._on_link.get(change, ()):
             tell(peer)
         if change is not LinkChange.ABSENT:
-            for observer in parts.context.observers:
-                observer.on_link(parts.broker_id, peer, change, parts.context.now)
+            for observer in context.observers:
+                observer.on_link(context.broker_id, peer, change, context.now)
 
     def _warn(self, peer: str) -> None:
         self.parts.context.emit(Warn(peer, "link given up: what was queued for it is dropped"))

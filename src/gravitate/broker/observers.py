@@ -41,8 +41,8 @@ class Observer:
     """Override what you need; every method does nothing by default."""
 
     def mark(self, batch: Batch, now: float) -> int:
-        """The trace mark for a batch that its first broker takes in; 0: none. It stays with every
-        part of the batch, at all brokers."""
+        """The trace mark for a batch that its first broker takes in, which stays with every part of
+        it at all brokers; 0: none."""
         return 0
 
     def on_published(self, broker: str, batch: Batch, now: float) -> None:

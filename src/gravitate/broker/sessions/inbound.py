@@ -106,7 +106,6 @@ class Inbound:
 
     @property
     def live(self) -> bool:
-        """Whether it has not ended, and is not on its way to another broker."""
         return self.state in LIVE
 
     @property

@@ -157,7 +157,6 @@ class Publishers:
             self.ports.on_taken_over(publisher)
 
     def close(self, publisher: Inbound) -> None:
-        """Its client is gone."""
         self.unadvertise_all(publisher)
         self.ports.on_closed(publisher)
 
@@ -291,7 +290,6 @@ class Publishers:
             self._dispatch.route(batch, None)
 
     def must_wait(self, publisher: Inbound) -> bool:
-        """Whether its client is not to be read from for now."""
         options = self._context.options
         is_full = publisher.unpublished.exceeds(options.hold_events_max, options.hold_bytes_max)
         return is_full or self.congestion.is_held(publisher.life)
