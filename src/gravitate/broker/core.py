@@ -89,7 +89,7 @@ class Broker:
                 lambda session, _: parts.paused(session.outbound, session.inbound)
             ),
             inputs.ClientArrived: of(clients.arrived),
-            inputs.BrokersPinged: parts.posts.pinged,
+            inputs.BrokersPinged: of(parts.posts.pinged),
             inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
             inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
             inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),

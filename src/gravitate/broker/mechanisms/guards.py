@@ -52,15 +52,12 @@ class Guard(Mechanism):
                 # A peer's nonsense is not the mechanism's, which has only found it.
                 raise
             except Exception as error:
-                self._detach(error)
+                for name in _WATCHING:
+                    self.__dict__.pop(name, None)
+                self._failed(error)
                 return default(*arguments)
 
         return call
-
-    def _detach(self, error: Exception) -> None:
-        for name in _WATCHING:
-            self.__dict__.pop(name, None)
-        self._failed(error)
 
 
 def guarded_call(called: Callable[..., None], failed: Failed) -> Callable[..., None]:

@@ -22,7 +22,7 @@ from gravitate.broker.messages.frames import Control, MechanismMessage
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.observers import Observer
-from gravitate.broker.sessions.clients import Clients
+from gravitate.broker.sessions.clients import Clients, Session
 from gravitate.model.moves import Move
 
 
@@ -73,11 +73,8 @@ class Posts:
     def on_timer(self, timer: MechanismTimer) -> None:
         self._mechanisms[timer.mechanism].on_timer(timer.key, self.context.now)
 
-    def pinged(self, answer: BrokersPinged) -> None:
+    def pinged(self, session: Session, answer: BrokersPinged) -> None:
         """A client has measured; what it was not asked for, or no time, is left out."""
-        session = self.clients.by_connection.get(answer.connection)
-        if session is None:
-            return
         for name, asked in session.pings.items():
             if asked.token == answer.token:
                 del session.pings[name]

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 from gravitate.broker.links.link import Mark
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
 from gravitate.broker.messages.parcels import parts
 from gravitate.broker.options import BrokerOptions
@@ -128,9 +127,7 @@ class Kept:
         """What is kept has no holes, and something that the client lacks comes before it: a backlog
         of all that came before, and perhaps some of what is kept."""
         kept = self.take()
-        firsts: dict[Life, int] = {}
-        for batch, _, _ in kept:
-            firsts.setdefault(batch.stream, batch.counters[0])
+        firsts = {batch.stream: batch.counters[0] for batch, _, _ in reversed(kept)}
         for batch, qos in backlog:
             self._put(_between(batch, first=firsts.get(batch.stream, inf)), qos, source)
         for item in kept:

@@ -203,11 +203,10 @@ class Publishers:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss
         nothing: what is published follows the links on which it has not settled."""
         publisher.unanswered_advertisements.discard(key)
-        if publisher.unanswered_advertisements:
-            return
-        if publisher.state is not Publishing.ARRIVING:
+        if publisher.state is Publishing.ARRIVING:
+            self.review_arrival(publisher)
+        elif not publisher.unanswered_advertisements:
             self.release(publisher)
-        self.review_arrival(publisher)
 
     def review_arrival(self, publisher: Inbound) -> None:
         """More may be known of where a publisher was that arrives."""
