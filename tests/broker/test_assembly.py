@@ -76,8 +76,8 @@ def test_the_test_finds_what_it_looks_for() -> None:
 
 
 def test_a_port_that_was_forgotten_is_an_error() -> None:
-    with pytest.raises(TypeError, match="on_gone"):
-        PublisherPorts(mark=lambda batch: 0, is_congested=lambda life: False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="on_taken_over"):
+        PublisherPorts(on_closed=lambda publisher: None, on_at_rest=lambda publisher: None)  # type: ignore[call-arg]
 
 
 def kinds(base: type) -> set[type]:

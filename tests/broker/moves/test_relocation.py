@@ -266,7 +266,7 @@ def test_a_publisher_that_vanishes_on_its_way_leaves_nothing_behind(scene: Scene
     scene.wired.pass_time(PATIENCE_S[State.LEAVING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     assert scene.toward() == {}
-    assert not len(scene.wired.brokers["a"].publishers.departing)
+    assert not list(scene.wired.brokers["a"].publishers.departing)
 
 
 def test_a_source_that_was_restarted_confirms_what_it_does_not_remember(scene: Scene) -> None:

@@ -142,7 +142,9 @@ class CongestionView:
             self._take_back(link)
 
     def left(self, life: Life) -> None:
-        """A publisher is not here any more."""
+        """A publisher has left; another of its life may be here."""
+        if self._is_here(life):
+            return
         for link in self._held.pop(life, ()):
             del self._words[link].held[life]
             self._drop_idle(link)

@@ -46,8 +46,6 @@ class LinkEvents(NamedTuple):
     """Brings in what is under way to links in this call, before a reset divides old and new."""
     keep: Callable[[str, Publications], Publications]
     """Makes publications fit for a neighbour that has forgotten everything."""
-    synchronised: Callable[[str], None]
-    """Told that a neighbour has said what it knows."""
 
 
 class Link:

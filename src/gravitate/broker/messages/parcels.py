@@ -34,7 +34,7 @@ def publications(
     weighed = (
         (batch, len(batch.counters), batch.size_bytes()) for batch in divided(batches, events_max)
     )
-    return map(Publications, _parts(weighed, events_max, bytes_max))
+    return map(Publications, parts(weighed, events_max, bytes_max))
 
 
 def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
@@ -51,10 +51,10 @@ def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
 def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iterator[list[Message]]:
     """Messages in frames of so much, or of one message that is larger."""
     weighed = ((one, _carried_events(one), weight_bytes(one)) for one in messages)
-    return _parts(weighed, events_max, bytes_max, FRAME_MESSAGES_MAX)
+    return parts(weighed, events_max, bytes_max, FRAME_MESSAGES_MAX)
 
 
-def _parts(
+def parts(
     weighed: Iterable[tuple[T, int, int]],
     events_max: int,
     bytes_max: int,

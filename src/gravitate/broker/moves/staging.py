@@ -319,7 +319,7 @@ class Guests:
             session.matched_by(cut.version)
         session.cut(cut.seen, guest.backlog, cut.version)
         guest.backlog = []
-        if session.keeps_too_much():
+        if session.kept.exceeds(2):
             self._dispatch.overloaded[session] = None
         else:
             guest.missing = frozenset(cut.open)

@@ -228,4 +228,4 @@ class TetheredPublishers:
         self._publishers.release(publisher)
         publisher.enter(state)
         self._remote.remove(publisher)
-        self._publishers.ports.on_gone(publisher.life)
+        self._publishers.congestion.left(publisher.life)

@@ -102,5 +102,5 @@ class Deposits:
             for (subscriber, said), backlog in zip(reminded, missed, strict=True):
                 if self._remote.has(subscriber):
                     subscriber.cut((), backlog, said.version)
-                    if subscriber.keeps_too_much():
+                    if subscriber.kept.exceeds(2):
                         self._dispatch.overloaded[subscriber] = None

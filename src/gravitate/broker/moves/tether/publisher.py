@@ -34,6 +34,7 @@ from gravitate.broker.messages.parcels import divided
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.routing.router import Router
+from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing as InboundState
@@ -327,7 +328,7 @@ class PublisherTethers:
             self._end(tether)
             if session is not None:
                 session.at = self._publishers
-                session.advertisements.clear()
+                session.advertisements = Advertisements()
                 self._tethers.close_session(session.id, effects.TAKEN_OVER)
 
     # Where it was ends what it advertised --------------------------------------------------
