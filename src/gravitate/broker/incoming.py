@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from gravitate.broker.assembly import Parts, Told
-from gravitate.broker.forwarding.recent import RECENT_S_MAX
+from gravitate.broker.forwarding.pipeline import RECENT_S_MAX
 from gravitate.broker.interface import timers
 from gravitate.broker.interface.effects import Warn
 from gravitate.broker.interface.inputs import TimerFired
