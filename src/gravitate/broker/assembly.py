@@ -119,7 +119,7 @@ class Parts:
             context, self.links, self.peering, self._is_link_needed, others
         )
         self._build_sessions()
-        self._build_moves()
+        self._build_moves(told.message)
 
     def _build_sessions(self) -> None:
         context = self.context
@@ -155,7 +155,7 @@ class Parts:
             ),
         )
 
-    def _build_moves(self) -> None:
+    def _build_moves(self, hear: Callable[[str, Message], None]) -> None:
         context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek.find
         send = dispatch.send_control
         self.remote = Remote(
@@ -165,29 +165,24 @@ class Parts:
             RemotePorts(
                 attach=self._attach,
                 on_detached=lambda *key: self.guests.left_origin(*key),
-                tell_here=lambda origin, message: self.tethers.handle(origin, message),
-                deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
+                hear=hear,
                 on_lost=lambda origin: self.tethered.forget(origin),
                 on_paused=self.paused,
                 on_closed=self._closed,
                 on_left=self.tether_links.review,
             ),
         )
-        self.tethered = TetheredPublishers(self.publishers, self.remote, seek)
-        self.tethers = Tethers(
-            context,
-            dispatch,
-            self.tether_links,
-            self.remote.handle,
-            lambda id, reason: self.clients.close(id, reason),
-        )
-        self.publisher_tethers = PublisherTethers(
-            self.router, self.publishers, self.tethered, self.tethers
-        )
         self.paths = MovePaths(
             context, links, self.tether_links, send, lambda *told: self.engine.tell(*told)
         )
         self.engine = Engine(context, self.paths, seek)
+        self.tethered = TetheredPublishers(self.publishers, self.remote, self.engine, seek)
+        self.tethers = Tethers(
+            self.remote, self.tether_links, lambda id, reason: self.clients.close(id, reason)
+        )
+        self.publisher_tethers = PublisherTethers(
+            self.router, self.publishers, self.tethered, self.tethers
+        )
         self.tethered_subscribers = served = TetheredSubscribers(
             self.engine,
             self.subscriptions,
@@ -232,7 +227,8 @@ class Parts:
     # What concerns several parts -----------------------------------------------------------
 
     def _is_link_needed(self, peer: str) -> bool:
-        return self.tethers.needs(peer) or self.remote.needs(peer) or self.tethered.expects(peer)
+        is_origin = peer in self.remote.origins()
+        return is_origin or self.tethers.needs(peer) or self.tethered.expects(peer)
 
     def paused(self, *ends: Inbound | Outbound) -> None:
         """A client does nothing more here; one that is not to leave is told to go on."""

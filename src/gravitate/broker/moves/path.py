@@ -11,43 +11,30 @@ the moves' own messages mean: it only finds their way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import LocksOver
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.messages.frames import (
-    Carrying,
-    Control,
-    EndMove,
-    MoveAnswer,
-    MoveMessage,
-    PrepareMove,
-)
+from gravitate.broker.messages import frames
 from gravitate.broker.moves.lock import MoveLock
 from gravitate.broker.moves.table import On
 from gravitate.errors import PeerError
 from gravitate.model.moves import LOCKED, ClientMove
 
 
+@dataclass(eq=False)
 class MovePaths:
     """`tell` takes what the brokers on a path say of a move: that it may begin or not, and why; or
     that it is over."""
 
-    def __init__(
-        self,
-        context: Context,
-        links: LinkTable,
-        tether_links: TetherLinks,
-        send: Callable[[str, Control | Carrying], None],
-        tell: Callable[[str, On, str], object],
-    ) -> None:
-        self._context = context
-        self._links = links
-        self._tether_links = tether_links
-        self.lock = MoveLock()
-        self._send = send
-        self._tell = tell
+    _context: Context
+    _links: LinkTable
+    _tether_links: TetherLinks
+    _send: Callable[[str, frames.Control | frames.Carrying], None]
+    _tell: Callable[[str, On, str], object]
+    lock: MoveLock = field(default_factory=MoveLock)
 
     def objection(self, move: ClientMove) -> str:
         """Why a move cannot begin; empty when it can."""
@@ -74,20 +61,20 @@ class MovePaths:
         """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
         client stays connected, if it does."""
         self._request_lock(move.id, lease_s)
-        self._send(move.path[1], PrepareMove(move.id, move.path, lease_s, tether))
+        self._send(move.path[1], frames.PrepareMove(move.id, move.path, lease_s, tether))
 
     def end(self, move: ClientMove) -> None:
         """The move is over: everybody who was asked is told."""
-        self._let_go(EndMove(move.id, move.path), 0)
+        self._let_go(frames.EndMove(move.id, move.path), 0)
 
     # What comes along a path ---------------------------------------------------------------
 
-    def handle(self, peer: str, message: MoveMessage) -> None:
-        place = self.place(peer, message.path, isinstance(message, MoveAnswer))
+    def handle(self, peer: str, message: frames.MoveMessage) -> None:
+        place = self.place(peer, message.path, isinstance(message, frames.MoveAnswer))
         match message:
-            case PrepareMove():
+            case frames.PrepareMove():
                 self._prepare(peer, message, place)
-            case MoveAnswer():
+            case frames.MoveAnswer():
                 if not message.granted:
                     self.lock.release(message.move)
                 if place:
@@ -95,7 +82,7 @@ class MovePaths:
                 else:
                     event = On.GRANTED if message.granted else On.REFUSED
                     self._tell(message.move, event, message.reason)
-            case EndMove():
+            case frames.EndMove():
                 self._let_go(message, place)
 
     def place(self, peer: str, path: tuple[str, ...], is_back: bool) -> int:
@@ -108,14 +95,14 @@ class MovePaths:
                 return place
         raise PeerError("wrong-path", f"a message along {path} from {peer}")
 
-    def pass_on(self, peer: str, message: Control | Carrying) -> None:
+    def pass_on(self, peer: str, message: frames.Control | frames.Carrying) -> None:
         if self._is_open(peer):
             self._send(peer, message)
 
     def _is_open(self, peer: str) -> bool:
         return self._links.is_neighbour(peer) and not self._links[peer].given_up
 
-    def _prepare(self, peer: str, message: PrepareMove, place: int) -> None:
+    def _prepare(self, peer: str, message: frames.PrepareMove, place: int) -> None:
         path, tether = message.path, message.tether
         here, following = path[place], next(iter(path[place + 1 :]), None)
         objection = ""
@@ -130,9 +117,9 @@ class MovePaths:
             return
         elif tether:
             self._tether_links.expect(message.move, tether, message.lease_s)
-        self._send(peer, MoveAnswer(message.move, path, not objection, objection))
+        self._send(peer, frames.MoveAnswer(message.move, path, not objection, objection))
 
-    def _let_go(self, message: EndMove, place: int) -> None:
+    def _let_go(self, message: frames.EndMove, place: int) -> None:
         self.lock.release(message.move)
         self._tether_links.expect_no_more(message.move)
         self._tell(message.move, On.ENDED, "")

@@ -23,6 +23,8 @@ later is changed where it arrives.
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Final
 
 from gravitate.broker.context import Context
@@ -30,7 +32,7 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, Stay
 from gravitate.broker.interface.inputs import ClientConnected, Continues
 from gravitate.broker.messages.guests import GuestAnswer, GuestCut, StagingPoll, TakeGuest
-from gravitate.broker.moves.engine import Begun, Engine, Run
+from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
@@ -78,8 +80,7 @@ SOURCE: Final = Part(
     },
     (
         *opening(State, State.PREPARING, "stage"),
-        Row(State.SEEKING, Own.CHANGED, State.REFUSED),
-        Row(State.ASKED, Own.CHANGED, State.REFUSED),
+        *(Row(one, Own.CHANGED, State.REFUSED) for one in (State.SEEKING, State.ASKED)),
         Row(State.PREPARING, Own.READY, State.CUTTING, "cut"),
         Row(State.PREPARING, On.CLOSED, State.ROLLED_BACK),
         *(Row(State.PREPARING, event, State.ROLLED_BACK, "release") for event in UNDONE),
@@ -104,36 +105,27 @@ SOURCE: Final = Part(
 )  # fmt: skip
 
 
+@dataclass(eq=False)
 class Reassignments:
     """The subscribers of this broker that are about to be served elsewhere."""
 
-    def __init__(
-        self,
-        context: Context,
-        engine: Engine,
-        clients: Clients,
-        dispatch: Dispatch,
-        subscriptions: Subscriptions,
-        tethers: SubscriberTethers,
-        tethered: TetheredSubscribers,
-        paths: MovePaths,
-    ) -> None:
-        self._context = context
-        self._engine = engine
-        self._clients = clients
-        self._dispatch = dispatch
-        self._subscriptions = subscriptions
-        self._tethers = tethers
-        self._tethered = tethered
-        self._paths = paths
-        self._parked: dict[str, Outbound] = {}
-        """What is kept for clients that were sent elsewhere."""
-        engine.lead(ReassignSubscriber, SOURCE, self)
+    _context: Context
+    _engine: Engine
+    _clients: Clients
+    _dispatch: Dispatch
+    _subscriptions: Subscriptions
+    _tethers: SubscriberTethers
+    _tethered: TetheredSubscribers
+    _paths: MovePaths
+    _parked: dict[str, Outbound] = field(default_factory=dict)
+    """What is kept for clients that were sent elsewhere."""
+
+    def __post_init__(self) -> None:
+        self._engine.lead(ReassignSubscriber, SOURCE, self)
 
     # Beginning -----------------------------------------------------------------------------
 
     def objection(self, move: ReassignSubscriber) -> str:
-        """Why the move cannot begin; empty when it can."""
         here, id = self._context.broker_id, repr(move.subscriber)
         subscriber = self._served(move.subscriber)
         if subscriber is None:
@@ -151,13 +143,13 @@ class Reassignments:
             return f"{id} is on the move as a publisher"
         return ""
 
-    def begin(self, move: ReassignSubscriber) -> Begun:
+    def begin(self, move: ReassignSubscriber) -> tuple[Hashable, str]:
         subscriber = self._served(move.subscriber)
         assert subscriber is not None
         if self._stays(subscriber):
             assert isinstance(subscriber, LocalOutbound)
             subscriber = self._tethers.make(subscriber)
-        return Begun(subscriber, subscriber.origin or "")
+        return subscriber, subscriber.origin or ""
 
     def _served(self, id: str) -> Outbound | None:
         """The subscriber, if it is served here."""

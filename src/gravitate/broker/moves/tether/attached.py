@@ -19,6 +19,7 @@ from gravitate.broker.links.seek import Found
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.tether import FromOrigin, HandedOver, TetherAdvertise, TetherAttach
 from gravitate.broker.messages.tether import Publishing as Role
+from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
@@ -63,8 +64,10 @@ class TetheredPublishers:
         self,
         publishers: Publishers,
         remote: Remote,
+        engine: Engine,
         seek: Callable[[str, Found], None],
     ) -> None:
+        self._engine = engine
         self._seek = seek
         self._here = remote.context.broker_id
         self._publishers = publishers
@@ -73,7 +76,6 @@ class TetheredPublishers:
         self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
         """Publishers that have been ended by the other end, which waits to hear that this is known
         everywhere."""
-        self._stopping = False
 
     def __iter__(self) -> Iterator[Tethered]:
         return (end for end in self._remote if isinstance(end, Tethered))
@@ -96,21 +98,20 @@ class TetheredPublishers:
     def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
         life, key = (message.client, message.incarnation), (origin, message.number)
         publisher = self._make(key, life, message.attachment)
-        if self._stopping and origin != self._here:
+        if self._engine.stopping and origin != self._here:
             publisher.say(effects.CloseSession(effects.STOPPING))
             return
-        former: list[Inbound] = []
-        for one in self.of(life):
-            former.append(one)
+        former = self.of(life)
+        for one in former:
             self._remove(one, Publishing.ENDING)
             if one.key != key:
                 one.say(effects.CloseSession(effects.TAKEN_OVER))
-        former += self._publishers.came_back(*life)
+        back = self._publishers.came_back(*life)
         self._remote.add(publisher)
         publisher.lost = role.lost or ""
         self._seek_ways(publisher, role.was, NOWHERE)
         self._publishers.bring_along(publisher, role.advertisements)
-        for ended in former:
+        for ended in (*former, *back):
             self._publishers.unadvertise_all(ended)
 
     def _seek_ways(self, publisher: Tethered, to: tuple[str, ...], known: Open) -> None:
@@ -196,10 +197,6 @@ class TetheredPublishers:
         """Nobody waits there any more to hear that something has ended."""
         for publisher in self._leaving.of_origin(origin):
             self._leaving.remove(publisher)
-
-    def take_no_more(self) -> None:
-        """This broker is about to stop: nothing more is attached from elsewhere."""
-        self._stopping = True
 
     def stop(self) -> None:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received

@@ -76,7 +76,7 @@ class TetheredSubscriber(End, Outbound):
             about = (self.number, self.attachment, self._sequence)
             self._messages.append(about[1:])
             message = Deliveries(*about, qos, (part,), source.version)
-            if self._remote.hand_over(self.origin, message):
+            if self._remote.tell(self.origin, message):
                 self.taken(message)
         return True
 

@@ -23,14 +23,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
 from gravitate.broker.interface.timers import TetherLate
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.messages import tether as t
+from gravitate.broker.moves.tether.remote import Remote
 from gravitate.errors import PeerError
-from gravitate.model.machines import Machine, Row
+from gravitate.model.machines import Machine, Row, rows
 
 ARRIVE_S_MAX: Final = 10.0
 """How long attaching a client elsewhere may take; less than its former broker waits. And how long
@@ -50,6 +49,7 @@ class State(enum.Enum):
     ENDED = "ended"
 
 
+THERE: Final = (State.ATTACHED, State.PAUSED)
 TETHER: Final = Machine(
     "tether",
     State,
@@ -60,23 +60,15 @@ TETHER: Final = Machine(
         Row(State.PAUSED, "closed: moved", State.ATTACHING, "attach there"),
         Row(State.ATTACHING, "attached", State.ATTACHED, "go on"),
         Row(State.ATTACHING, "refused, late, lost", State.ATTACHING, "go back, or home"),
-        Row(State.ATTACHED, "publisher: lost", State.ATTACHING, "go home"),
-        Row(State.PAUSED, "publisher: lost", State.ATTACHING, "go home"),
-        Row(State.ATTACHED, "publisher: the other broker stops", State.WITHDRAWN),
-        Row(State.PAUSED, "publisher: the other broker stops", State.WITHDRAWN),
-        Row(State.ATTACHED, "publisher: it stops unsettled", State.UNHEARD),
-        Row(State.PAUSED, "publisher: it stops unsettled", State.UNHEARD),
+        *rows(THERE, "publisher: lost", State.ATTACHING, "go home"),
+        *rows(THERE, "publisher: the other broker stops", State.WITHDRAWN),
+        *rows(THERE, "publisher: it stops unsettled", State.UNHEARD),
         Row(State.WITHDRAWN, "all that it advertised has ended", State.ATTACHING, "go home"),
         Row(State.UNHEARD, "heard and ended, or late", State.ATTACHING, "go home"),
-        Row(State.ATTACHED, "subscriber: lost, closed", State.RECALLING, "recall"),
-        Row(State.PAUSED, "subscriber: lost, closed", State.RECALLING, "recall"),
+        *rows(THERE, "subscriber: lost, closed", State.RECALLING, "recall"),
         Row(State.ATTACHING, "subscriber: there is no way back", State.RECALLING, "recall"),
         Row(State.RECALLING, "it is known what it has had", State.ATTACHING, "attach here"),
-        *(
-            Row(state, "its client is gone, and all is taken", State.ENDED, "let go")
-            for state in State
-            if state is not State.ENDED
-        ),
+        *rows(list(State)[:-1], "its client is gone, and all is taken", State.ENDED, "let go"),
     ],
     ends=[State.ENDED],
 )
@@ -152,21 +144,14 @@ class Kind(Protocol[T]):
 
 
 class Tethers:
-    """The tethers of this broker's clients; `tell_here` takes what is said to this broker as the
-    other end of one."""
+    """The tethers of this broker's clients."""
 
     def __init__(
-        self,
-        context: Context,
-        dispatch: Dispatch,
-        links: TetherLinks,
-        tell_here: Callable[[str, t.FromOrigin | t.HandedOver], None],
-        close_session: Callable[[str, str], None],
+        self, remote: Remote, links: TetherLinks, close_session: Callable[[str, str], None]
     ) -> None:
-        self.context = context
-        self.dispatch = dispatch
+        self.remote = remote
+        self.context = remote.context
         self.links = links
-        self._tell_here = tell_here
         self.close_session = close_session
         self._by_number: dict[int, Tether] = {}
         self._at: dict[str, dict[int, Tether]] = {}
@@ -184,28 +169,25 @@ class Tethers:
 
     def add(self, tether: Tether) -> None:
         self._by_number[tether.number] = tether
-        self._index(tether, set())
+        self._index(tether, set(), tether.places())
 
     def end(self, tether: Tether) -> None:
         tether.enter(State.ENDED)
         del self._by_number[tether.number]
-        self._leave(tether, tether.places())
+        self._index(tether, tether.places(), set())
 
     def put(
         self, tether: Tether, place: str, former: str | None = None, destination: str | None = None
     ) -> None:
         """A tether is at a place; links that it needs no more are let go."""
-        left = tether.places()
+        former_places = tether.places()
         tether.place, tether.former, tether.destination = place, former, destination
-        self._index(tether, left)
-        self._leave(tether, left - tether.places())
+        self._index(tether, former_places, tether.places())
 
-    def _index(self, tether: Tether, known: set[str]) -> None:
-        for peer in sorted(tether.places() - known):
+    def _index(self, tether: Tether, before: set[str], after: set[str]) -> None:
+        for peer in after - before:
             self._at.setdefault(peer, {})[tether.number] = tether
-
-    def _leave(self, tether: Tether, left: set[str]) -> None:
-        for peer in sorted(left):
+        for peer in sorted(before - after):
             del self._at[peer][tether.number]
             if not self._at[peer]:
                 del self._at[peer]
@@ -217,12 +199,9 @@ class Tethers:
     # What is said --------------------------------------------------------------------------
 
     def say(self, broker: str, message: t.FromOrigin | t.HandedOver) -> None:
-        here = self.context.broker_id
-        if broker == here:
-            self._tell_here(here, message)
-        else:
+        if broker != self.context.broker_id:
             self.links.want(broker)
-            self.dispatch.send_control(broker, message)
+        self.remote.tell(broker, message)
 
     def attach(
         self,

@@ -256,16 +256,10 @@ class PublisherTethers:
             tether.sequence += 1
             numbers["sequence"] = tether.sequence
         command = msgspec.structs.replace(command, **numbers)
-        here, place = self._context.broker_id, tether.place
-        if place == here:
-            self._tethers.say(here, command)
+        if self._tethers.remote.tell(tether.place, command):
             self._note_taken(tether, command)
-            return
-        tether.sent.append(command)
-        self._tethers.dispatch.send_control(place, command)
-        for batch in _batches(command):
-            for observer in self._context.observers:
-                observer.on_handed_over(here, place, batch, self._context.now)
+        else:
+            tether.sent.append(command)
 
     def taken(self, peer: str, message: Message) -> None:
         """The other end of a link has taken a message of this one's."""

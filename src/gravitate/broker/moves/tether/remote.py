@@ -79,9 +79,8 @@ class RemotePorts(NamedTuple):
     attach: Callable[[str, t.TetherAttach], None]
     on_detached: Callable[[str, int], None]
     """Told of a client that is gone, whether or not an end of it is here."""
-    tell_here: Callable[[str, t.ToOrigin], None]
-    """Takes what is told to this broker as an origin."""
-    deliver_here: Callable[[str, t.Deliveries], None]
+    hear: Callable[[str, t.Said], None]
+    """Takes what this broker says to itself, being both ends of a tether."""
     on_lost: Callable[[str], None]
     """Told of an origin that has forgotten its tethers, before its ends are."""
     on_paused: Callable[[Any], None]
@@ -123,10 +122,6 @@ class Remote(Store[Key, End]):
 
     def has(self, end: End) -> bool:
         return self.get(end.key) is end
-
-    def needs(self, peer: str) -> bool:
-        """Whether a link to a broker is needed, for its clients that are here."""
-        return peer in self.origins()
 
     # What the origin says ------------------------------------------------------------------
 
@@ -173,30 +168,23 @@ class Remote(Store[Key, End]):
                 message = t.TetherRedirect(*about, None)
             case effects.Redirect():
                 message = t.TetherRedirect(*about, effect.target)
-            case effects.CloseSession() if effect.reason == effects.MOVED:
-                message = t.TetherClosed(*about, effects.MOVED, effect.target, end.move)
             case effects.CloseSession():
-                message = t.TetherClosed(*about, effect.reason)
+                message = t.TetherClosed(*about, effect.reason, effect.target, end.move)
             case _:
                 return
         self.tell(end.origin, message)
 
-    def tell(self, origin: str, message: t.ToOrigin) -> None:
-        """Whoever is no longer there to be told has forgotten its tether."""
-        if origin == self.context.broker_id:
-            self.ports.tell_here(origin, message)
-        elif origin in self.links:
-            self.dispatch.send_control(origin, message)
-
-    def hand_over(self, origin: str, message: t.Deliveries) -> bool:
-        """What is for a subscriber; whether it has been taken already."""
+    def tell(self, broker: str, message: t.Said) -> bool:
+        """Say something to the other end of a tether; whether it has been taken already, for that
+        is here too. Whoever is no longer there to be told has forgotten its tether."""
         context = self.context
-        if origin == context.broker_id:
-            self.ports.deliver_here(origin, message)
+        if broker == context.broker_id:
+            self.ports.hear(broker, message)
             return True
-        if origin in self.links:
-            self.dispatch.send_control(origin, message)
-            for observer in context.observers:
-                for batch in message.batches:
-                    observer.on_handed_over(context.broker_id, origin, batch, context.now)
+        if broker in self.links:
+            self.dispatch.send_control(broker, message)
+            if isinstance(message, t.HandedOver | t.Deliveries):
+                for observer in context.observers:
+                    for batch in message.batches:
+                        observer.on_handed_over(context.broker_id, broker, batch, context.now)
         return False

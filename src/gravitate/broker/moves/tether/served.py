@@ -23,6 +23,7 @@ from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import Entrusted, GuestAnswer, GuestStep, TakeGuest
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.path import MovePaths
+from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.moves.table import On
 from gravitate.broker.moves.tether.handing import TetheredSubscriber
@@ -59,7 +60,8 @@ class TetheredSubscribers:
         self._subscriptions = subscriptions
         self._paths = paths
         self._remote = remote
-        standing_on = (context, engine, dispatch, subscriptions, paths, remote.links)
+        salvage = Salvage(context.options, remote.links, dispatch, paths)
+        standing_on = (context, engine, dispatch, subscriptions, paths, salvage)
         self.guests = Guests(*standing_on, self._make_guest, guest_ports)
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
@@ -152,19 +154,16 @@ class TetheredSubscribers:
     def attach(self, origin: str, message: t.TetherAttach, role: t.Serving) -> None:
         key = (origin, message.number)
         found: Outbound | None
+        former = found = self.get(key)
         if role.move is not None:
-            former, found = self.get(key), self.guests.claim_tethered(*key, role.move)
+            found = self.guests.claim_tethered(*key, role.move)
             if found is not None and former is not None:
                 self.end(former)
-        else:
-            found = self.get(key)
-            if found is not None:
-                reason = f"{found.id!r} came back"
-                self._engine.tell_subject(found, On.CAME_BACK, reason)
+        elif found is not None:
+            self._engine.tell_subject(found, On.CAME_BACK, f"{found.id!r} came back")
         if found is None:
-            self._remote.tell(
-                origin, t.TetherClosed(message.number, message.attachment, effects.NOT_HERE)
-            )
+            closed = t.TetherClosed(message.number, message.attachment, effects.NOT_HERE)
+            self._remote.tell(origin, closed)
             return
         assert isinstance(found, TetheredSubscriber)
         if not self._remote.has(found):
@@ -217,7 +216,7 @@ class TetheredSubscribers:
         """Nobody has recalled a subscriber that was lost."""
         subscriber = self._remote.by_serial.get(serial)
         if isinstance(subscriber, TetheredSubscriber) and (
-            self.guests.stopping or subscriber.state in LEASES
+            self._engine.stopping or subscriber.state in LEASES
         ):
             self._remote.ports.on_closed(subscriber)
             self.guests.left(subscriber)
@@ -230,20 +229,19 @@ class TetheredSubscribers:
         if subscriber is not None and subscriber.attachment >= answer.attachment:
             return  # it has come here again since
         if answer.step is GuestStep.READY:
-            seen, backlog = self._last_words(subscriber) if subscriber is not None else ((), ())
-            version = subscriber.version if subscriber is not None else 0
             is_known = subscriber is not None
-            for cut in self.guests.salvage.cuts(answer, seen, backlog, version, is_known=is_known):
+            words = self._last_words(subscriber) if subscriber is not None else ((), (), 0)
+            for cut in self.guests.salvage.cuts(answer, *words, is_known=is_known):
                 self._paths.pass_on(answer.path[1], cut)
         elif answer.step in (GuestStep.ARRIVED, GuestStep.GONE) and subscriber is not None:
             self.close(subscriber)
 
-    def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog]:
+    def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog, int]:
         if subscriber.recalled is None:
             self._remote.ports.on_closed(subscriber)
             subscriber.recalled = (subscriber.seen(), subscriber.backlog())
             self.lease(subscriber)
-        return subscriber.recalled
+        return *subscriber.recalled, subscriber.version
 
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""

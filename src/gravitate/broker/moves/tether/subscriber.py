@@ -205,7 +205,7 @@ class SubscriberTethers:
             wanted = tether.wanted_since(message.version)
             batches = wanted_of(message.batches, wanted, tether.client)
         for batch, qos in batches:
-            self._tethers.dispatch.deliver(tether.session, batch, min(qos, message.qos))
+            self._tethers.remote.dispatch.deliver(tether.session, batch, min(qos, message.qos))
 
     def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
