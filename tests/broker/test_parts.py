@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
 from gravitate.broker.moves.guest import Guest
-from gravitate.broker.moves.lock import MoveLock
+from gravitate.broker.moves.path import MoveLock
 from gravitate.broker.routing.content.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.routing.settlement import Asker, Request, Settlement
 from gravitate.broker.sessions.backlog import Backlog, parts_of

@@ -35,8 +35,7 @@ from gravitate.broker.messages.guests import GuestAnswer, GuestCut, StagingPoll,
 from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
-from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.outbound import LocalOutbound, Outbound

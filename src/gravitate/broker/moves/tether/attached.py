@@ -9,7 +9,6 @@ Owns these publishers and the order of what happens to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -38,7 +37,7 @@ class Tethered(End, Inbound):
 
     def __init__(
         self,
-        kind: EndKind[Any],
+        kind: EndKind,
         remote: Remote,
         key: Key,
         life: Life,

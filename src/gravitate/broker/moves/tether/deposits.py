@@ -17,9 +17,8 @@ from collections import Counter
 from gravitate.broker.messages.guests import Entrusted, Reminder
 from gravitate.broker.messages.parcels import weight_bytes
 from gravitate.broker.moves.salvage import wanted_by_each
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.remote import Remote
-from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
 from gravitate.broker.interface.timers import TetherLate
@@ -81,7 +81,7 @@ HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
 class Tether(ABC):
     """One client of this broker, as a publisher or as a subscriber."""
 
-    kind: Kind[Any]
+    kind: Kind
     number: int
     client: str
     incarnation: int
@@ -121,25 +121,22 @@ class Tether(ABC):
         return False
 
 
-T = TypeVar("T", contravariant=True)
-
-
-class Kind(Protocol[T]):
+class Kind(Protocol):
     """What a tether does as a publisher's, or as a subscriber's."""
 
-    def on_attaching(self, tether: T, move: str | None) -> None:
+    def on_attaching(self, tether: Any, move: str | None) -> None:
         """It was sent elsewhere by a move, or (None) cannot stay where it is."""
 
-    def go_on(self, tether: T) -> None:
+    def go_on(self, tether: Any) -> None:
         """Nothing need wait any more."""
 
-    def go_home(self, tether: T, lost: str | None) -> None:
+    def go_home(self, tether: Any, lost: str | None) -> None:
         """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
         reached."""
 
-    def on_said(self, tether: T, message: t.TetherSettled | t.TetherHold) -> None: ...
+    def on_said(self, tether: Any, message: t.TetherSettled | t.TetherHold) -> None: ...
 
-    def on_closed(self, tether: T, reason: str) -> None:
+    def on_closed(self, tether: Any, reason: str) -> None:
         """It is not attached any more, and was not sent elsewhere."""
 
 

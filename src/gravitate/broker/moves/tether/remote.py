@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -36,7 +36,7 @@ class End:
     move: str | None = None
     """The one that leads it elsewhere, to be told to the origin."""
 
-    def __init__(self, kind: EndKind[Any], remote: Remote, key: Key) -> None:
+    def __init__(self, kind: EndKind, remote: Remote, key: Key) -> None:
         self.kind = kind
         self._remote = remote
         self.key = key
@@ -54,22 +54,19 @@ class End:
         raise NotImplementedError
 
 
-E = TypeVar("E", contravariant=True)
-
-
-class EndKind(Protocol[E]):
+class EndKind(Protocol):
     """What an end does as a publisher, or as a subscriber."""
 
-    def do(self, end: E, message: t.FromOrigin | t.HandedOver) -> None:
+    def do(self, end: Any, message: t.FromOrigin | t.HandedOver) -> None:
         """What its client does."""
 
-    def detach(self, end: E) -> None:
+    def detach(self, end: Any) -> None:
         """Its client is gone, or attached elsewhere."""
 
-    def close(self, end: E) -> None:
+    def close(self, end: Any) -> None:
         """It is here no more."""
 
-    def on_origin_lost(self, end: E) -> None:
+    def on_origin_lost(self, end: Any) -> None:
         """The broker of its client has forgotten its tethers, or is gone."""
 
 

@@ -31,9 +31,8 @@ from gravitate.broker.messages.guests import TakeGuest, Wanted
 from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.salvage import wanted_of
 from gravitate.broker.moves.staging import RECALL
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
-from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.backlog import Backlog
 from gravitate.broker.sessions.outbound import LocalOutbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
