@@ -9,6 +9,7 @@ Owns these publishers and the order of what happens to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -56,25 +57,20 @@ class Tethered(End, Inbound):
         return []
 
 
+@dataclass(eq=False)
 class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""
 
-    def __init__(
-        self,
-        publishers: Publishers,
-        remote: Remote,
-        engine: Engine,
-        seek: Callable[[str, Found], None],
-    ) -> None:
-        self._engine = engine
-        self._seek = seek
-        self._here = remote.context.broker_id
-        self._publishers = publishers
-        self._links = remote.links
-        self._remote = remote
-        self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
-        """Publishers that have been ended by the other end, which waits to hear that this is known
-        everywhere."""
+    _publishers: Publishers
+    _remote: Remote
+    _engine: Engine
+    _seek: Callable[[str, Found], None]
+    _leaving: Store[int, Tethered] = field(default_factory=lambda: Store(lambda one: one.serial))
+    """Publishers that have been ended by the other end, which waits to hear that this is known
+    everywhere."""
+
+    def __post_init__(self) -> None:
+        self._here = self._remote.context.broker_id
 
     def __iter__(self) -> Iterator[Tethered]:
         return (end for end in self._remote if isinstance(end, Tethered))
@@ -130,8 +126,7 @@ class TetheredPublishers:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.state is Publishing.HERE
-        key = (self._here, number)
-        publisher = self._make(key, session.life, session.attachment)
+        publisher = self._make((self._here, number), session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
         self._publishers.own(publisher)
         self._remote.add(publisher)
@@ -152,9 +147,9 @@ class TetheredPublishers:
 
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
-        mark = self._links.mark()
+        mark = self._remote.links.mark()
         if mark is not None and mark.peer == publisher.origin:
-            self._links.retain(mark)
+            self._remote.links.retain(mark)
             publisher.marks.append(mark)
         self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
 
@@ -188,9 +183,8 @@ class TetheredPublishers:
 
     def expects(self, origin: str) -> bool:
         """Whether clients of a broker were attached here that may come back, or are to end."""
-        return any(
-            origin in store.origins() for store in (self._publishers.departing, self._leaving)
-        )
+        stores = (self._publishers.departing, self._leaving)
+        return any(origin in store.origins() for store in stores)
 
     def forget(self, origin: str) -> None:
         """Nobody waits there any more to hear that something has ended."""

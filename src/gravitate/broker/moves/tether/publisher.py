@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -49,6 +50,7 @@ class PublisherTether(Tether):
 
     def __init__(self, kind: PublisherTethers, number: int, session: Inbound, here: str) -> None:
         super().__init__(kind, number, *session.life, session.attachment, here)
+        self.life = session.life
         self.session: Inbound | None = session
         """None: the client is gone, and the tether ends when all has been taken."""
         self.advertised: dict[str, Filter] = dict(session.advertisements)
@@ -65,10 +67,6 @@ class PublisherTether(Tether):
         """Of the last command that was handed over."""
         self.held = False
         """The other broker has said that too much of it waits there."""
-
-    @property
-    def life(self) -> Life:
-        return self.client, self.incarnation
 
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing:
         return t.Publishing(dict(self.advertised), was, lost)
@@ -94,21 +92,16 @@ class PublisherTether(Tether):
 
     def is_next_taken(self, peer: str, message: t.Counted) -> bool:
         """Whether it is the first of what was sent where it is attached."""
-        if self.place != peer or not self.sent:
-            return False
-        first = self.sent[0]
-        return isinstance(first, t.Counted) and (first.attachment, first.sequence) == (
-            message.attachment,
-            message.sequence,
-        )
+        first = self.sent[0] if self.place == peer and self.sent else None
+        known_by = (message.attachment, message.sequence)
+        return isinstance(first, t.Counted) and (first.attachment, first.sequence) == known_by
 
     def take_back(self) -> None:
         """What was handed over and not taken will be handed over again."""
-        for command in reversed(self.sent):
-            self.kept.appendleft(command)
-            for batch in _batches(command):
-                self.unsent.add(batch.bodies)
-        self.sent.clear()
+        commands = (*self.sent, *self.kept)
+        self.sent, self.kept, self.unsent = deque(), deque(), Measure()
+        for command in commands:
+            self.keep(command)
 
     def come_back(self, session: Inbound) -> None:
         """The client is here again: its publisher does not end, but as if its former session had
@@ -124,17 +117,10 @@ class PublisherTether(Tether):
             _apply(advertised, command)
         self.kept.extend(t.TetherAdvertise(self.number, 0, 0, key, None) for key in advertised)
 
-    def has_heard(self) -> bool:
-        """Whether all that it advertised elsewhere has been heard of here, if need be."""
-        return self.state is not State.UNHEARD or self.heard.issuperset(self.advertised)
-
     def advertise_anew(self) -> None:
         """What was advertised has ended everywhere, and is to be advertised again first of all."""
-        advertised, self.advertised = self.advertised, {}
-        again = [
-            t.TetherAdvertise(self.number, 0, 0, key, what) for key, what in advertised.items()
-        ]
-        self.kept.extendleft(reversed(again))
+        again = [t.TetherAdvertise(self.number, 0, 0, *one) for one in self.advertised.items()]
+        self.kept, self.advertised = deque([*again, *self.kept]), {}
 
 
 def _batches(command: Command) -> Sequence[Batch]:
@@ -150,24 +136,17 @@ def _apply(advertised: dict[str, Filter], command: Command) -> None:
             advertised.pop(command.key, None)
 
 
+@dataclass(eq=False)
 class PublisherTethers:
     """The publishers of this broker's clients that may be attached elsewhere."""
 
-    def __init__(
-        self,
-        router: Router,
-        publishers: Publishers,
-        tethered: TetheredPublishers,
-        tethers: Tethers,
-    ) -> None:
-        self._context = tethers.context
-        self._router = router
-        self._publishers = publishers
-        self._tethered = tethered
-        self._tethers = tethers
-        self._by_life: dict[Life, PublisherTether] = {}
-        self._homeward: dict[int, PublisherTether] = {}
-        """By number, those that wait for advertisements to end."""
+    _router: Router
+    _publishers: Publishers
+    _tethered: TetheredPublishers
+    _tethers: Tethers
+    _by_life: dict[Life, PublisherTether] = field(default_factory=dict)
+    _homeward: dict[int, PublisherTether] = field(default_factory=dict)
+    """By number, those that wait for advertisements to end."""
 
     def __iter__(self) -> Iterator[PublisherTether]:
         return iter(self._by_life.values())
@@ -177,7 +156,7 @@ class PublisherTethers:
     def make(self, session: Inbound) -> Tethered:
         """Let a client that publishes here be moved; it stays attached here for now."""
         number = next(self._tethers.numbers)
-        tether = PublisherTether(self, number, session, self._context.broker_id)
+        tether = PublisherTether(self, number, session, self._tethers.context.broker_id)
         self._by_life[tether.life] = tether
         self._tethers.add(tether)
         publisher = self._tethered.adopt(session, number)
@@ -218,19 +197,16 @@ class PublisherTethers:
             self.advertise(session, key, filter)
         for key in ended:
             self.withdraw(session, key)
-        for part in divided((batch,), self._context.options.frame_events_max):
+        for part in divided((batch,), self._tethers.context.options.frame_events_max):
             self._pass(tether, t.HandedOver(tether.number, 0, 0, (part,)))
 
     def place(self, session: Inbound) -> str:
         return self._by_life[session.life].place
 
     def must_wait(self, session: Inbound) -> bool:
-        tether, options = self._by_life[session.life], self._context.options
-        return (
-            tether.held
-            or tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
-            or self._publishers.must_wait(session)
-        )
+        tether, options = self._by_life[session.life], self._tethers.context.options
+        is_full = tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
+        return tether.held or is_full or self._publishers.must_wait(session)
 
     def close(self, session: Inbound) -> None:
         """The client is gone: the publisher ends behind what it has published."""
@@ -301,7 +277,7 @@ class PublisherTethers:
         self._update_reading(tether)
 
     def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
-        self._tethers.attach(tether, self._context.broker_id, lost=lost)
+        self._tethers.attach(tether, self._tethers.context.broker_id, lost=lost)
 
     def on_said(self, tether: PublisherTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
@@ -349,8 +325,9 @@ class PublisherTethers:
             self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: PublisherTether) -> None:
+        has_heard = tether.state is not State.UNHEARD or tether.heard.issuperset(tether.advertised)
         known = self._router.known_of(tether.life)
-        if tether.has_heard() and all(one.is_here for one in known.values()):
+        if has_heard and all(one.is_here for one in known.values()):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self.go_home(tether, tether.place)

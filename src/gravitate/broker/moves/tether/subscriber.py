@@ -20,6 +20,7 @@ it next is told all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -127,24 +128,20 @@ class SubscriberTether(Tether):
         return message.reason == OVERLOADED and self.stream == (peer, message.attachment)
 
 
+@dataclass(eq=False)
 class SubscriberTethers:
     """The subscribers of this broker's clients that may be served elsewhere."""
 
-    def __init__(
-        self,
-        subscriptions: Subscriptions,
-        tethered: TetheredSubscribers,
-        tethers: Tethers,
-        seek: Callable[[str, Found], None],
-    ) -> None:
-        self._seek = seek
-        self._context = tethers.context
-        self._subscriptions = subscriptions
-        self._tethered = tethered
-        self._tethers = tethers
-        self._by_session: dict[LocalOutbound, SubscriberTether] = {}
-        self._unsaid: dict[int, SubscriberTether] = {}
-        """Tethers of which another broker is to be told what their clients want."""
+    _subscriptions: Subscriptions
+    _tethered: TetheredSubscribers
+    _tethers: Tethers
+    _seek: Callable[[str, Found], None]
+    _by_session: dict[LocalOutbound, SubscriberTether] = field(default_factory=dict)
+    _unsaid: dict[int, SubscriberTether] = field(default_factory=dict)
+    """Tethers of which another broker is to be told what their clients want."""
+
+    def __post_init__(self) -> None:
+        self._context = self._tethers.context
 
     def __iter__(self) -> Iterator[SubscriberTether]:
         return iter(self._by_session.values())
@@ -167,12 +164,12 @@ class SubscriberTethers:
     def subscribe(self, session: LocalOutbound, wanted: Wanted) -> None:
         tether = self._by_session[session]
         tether.want(wanted)
-        self._say_wants(tether)
+        self.go_on(tether)
 
     def unsubscribe(self, session: LocalOutbound, name: str) -> None:
         tether = self._by_session[session]
         if tether.want_no_more(name):
-            self._say_wants(tether)
+            self.go_on(tether)
 
     def close(self, session: LocalOutbound) -> None:
         """The client is gone."""
@@ -226,9 +223,6 @@ class SubscriberTethers:
 
     def on_attaching(self, tether: SubscriberTether, move: str | None) -> None:
         tether.move = move
-
-    def go_on(self, tether: SubscriberTether) -> None:
-        self._say_wants(tether)
 
     def on_closed(self, tether: SubscriberTether, reason: str) -> None:
         self.go_home(tether)
@@ -325,9 +319,9 @@ class SubscriberTethers:
 
     # What is said --------------------------------------------------------------------------
 
-    def _say_wants(self, tether: SubscriberTether) -> None:
-        """To another broker once, when all is handled that came together; here at once, for it may
-        be published to by what comes next."""
+    def go_on(self, tether: SubscriberTether) -> None:
+        """Tell what is wanted: another broker once, when all is handled that came together; here at
+        once, for it may be published to by what comes next."""
         if tether.place != self._context.broker_id:
             self._unsaid[tether.number] = tether
         elif tether.state is State.ATTACHED:
@@ -336,10 +330,7 @@ class SubscriberTethers:
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.guests.salvage.flush()
-        if not self._unsaid:
-            return
-        here = self._context.broker_id
         for tether in self._unsaid.values():
-            if tether.state is State.ATTACHED and tether.place != here:
+            if tether.state is State.ATTACHED and tether.place != self._context.broker_id:
                 self._tethers.say(tether.place, tether.wants())
         self._unsaid.clear()
