@@ -153,7 +153,7 @@ def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:
     assert lock.request("m1", exclusive=True, lease_s=10, now=1)
     assert not lock.request("m2", exclusive=False, lease_s=10, now=10)
     assert lock.request("m2", exclusive=False, lease_s=10, now=11)
-    assert lock.holders(now=11) == ["m2"]
+    assert list(lock.held(now=11)) == ["m2"]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ class Scene:
         for broker in self.wired.brokers.values():
             if not broker.stopped:
                 assert not any(broker.engine.under_way())
-                assert broker._parts.paths.lock.holders(self.wired.now) == []
+                assert not broker._parts.paths.lock.held(self.wired.now)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class MoveLock:
 
     def is_free(self, exclusive: bool, now: float, move: str = "") -> bool:
         """Whether a move, if it has a name, could have the lock."""
-        others = [held for holder, held in self._held(now).items() if holder != move]
+        others = [held for holder, held in self.held(now).items() if holder != move]
         return not any(exclusive or other_is_exclusive for other_is_exclusive, _ in others)
 
     def request(self, move: str, exclusive: bool, lease_s: float, now: float) -> bool:
@@ -47,14 +47,11 @@ class MoveLock:
     def release(self, move: str) -> None:
         self._holders.pop(move, None)
 
-    def holders(self, now: float) -> list[str]:
-        return sorted(self._held(now))
-
     def next_end(self, now: float) -> float | None:
         """When the next lease ends; None: nobody holds the lock."""
-        return min((ends for _, ends in self._held(now).values()), default=None)
+        return min((ends for _, ends in self.held(now).values()), default=None)
 
-    def _held(self, now: float) -> dict[str, tuple[bool, float]]:
+    def held(self, now: float) -> dict[str, tuple[bool, float]]:
         self._holders = {move: held for move, held in self._holders.items() if held[1] > now}
         return self._holders
 

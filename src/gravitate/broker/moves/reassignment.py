@@ -177,10 +177,6 @@ class Reassignments:
         reason = f"{subscriber.id!r} subscribed to something else meanwhile"
         self._engine.tell_subject(subscriber, Own.CHANGED, reason)
 
-    def on_back(self, subscriber: Outbound) -> None:
-        """A tethered subscriber is here again."""
-        self._engine.tell_subject(subscriber, On.CAME_BACK, f"{subscriber.id!r} came back")
-
     def on_overloaded(self, subscriber: Outbound) -> None:
         reason = f"too much waits for {subscriber.id!r}"
         self._engine.tell_subject(subscriber, Own.OVERLOADED, reason)
@@ -189,7 +185,7 @@ class Reassignments:
         """What a client goes on with which connects here."""
         parked = self._parked.pop(input.session, None)
         if parked is not None:
-            self.on_back(parked)
+            self._engine.tell_subject(parked, On.CAME_BACK, f"{parked.id!r} came back")
             if input.continues is Continues.BACK and parked.incarnation == input.incarnation:
                 return parked
             self._clients.end_parked(parked)
@@ -219,11 +215,9 @@ class Reassignments:
     def stage(self, run: Run, about: None) -> None:
         move, subscriber = run.move, run.subject
         subscriber.enter(Owed.PREPARING)
-        whose: tuple[str, int, int] = ("", 0, 0)
-        if isinstance(subscriber, TetheredSubscriber):
-            whose = (*subscriber.key, subscriber.version)
-        wanted = self._subscriptions.wanted(subscriber)
-        what = (subscriber.id, subscriber.incarnation, wanted)
+        is_client = self.is_parked(run, about)
+        whose = () if is_client else (*subscriber.key, subscriber.version)
+        what = (subscriber.id, subscriber.incarnation, self._subscriptions.wanted(subscriber))
         request = TakeGuest(move.id, move.path, *what, SOURCE.lease_s, *whose)
         self._paths.pass_on(move.path[1], request)
 

@@ -98,7 +98,7 @@ class Relocations:
 
     def objection(self, move: RelocatePublisher) -> str:
         id = repr(move.publisher)
-        publisher = self._attached(move.publisher)
+        publisher = self.attached(move.publisher)
         if publisher is None:
             return f"{id} is not attached to {self._context.broker_id}"
         if self._engine.run_of(publisher):
@@ -112,17 +112,13 @@ class Relocations:
         return ""
 
     def begin(self, move: RelocatePublisher) -> tuple[Hashable, str]:
-        publisher = self._attached(move.publisher)
+        publisher = self.attached(move.publisher)
         assert publisher is not None
         if publisher.origin is None and self._client(publisher).stays():
             publisher = self._tethers.make(publisher)
         return publisher, publisher.origin or ""
 
-    def may_move(self, publisher: str) -> bool:
-        """Whether a publisher of this broker could be sent elsewhere, as far as is known here."""
-        return self._attached(publisher) is not None
-
-    def _attached(self, id: str) -> Inbound | None:
+    def attached(self, id: str) -> Inbound | None:
         """The publisher, if it is attached to this broker."""
         session = self._clients.sessions.get(id)
         if session is not None and session.inbound.place is None:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -177,13 +177,13 @@ class Guests:
 
     def _answer(self, guest: Guest, step: m.GuestStep, reason: str = "") -> None:
         request = guest.request
-        answer = m.GuestAnswer(request.move, request.path, step, reason)
+        whose: tuple[Any, ...] = ()
         if request.move.startswith(RECALL):
             # Nobody leads it here: the old place is to be told whom it is about.
-            whose = (request.origin, request.number, request.subscriber)
             wanted = request.subscriptions if step is m.GuestStep.READY else ()
-            about = (request.move, request.path, step, reason, *whose)
-            answer = m.GuestAnswer(*about, wanted, guest.served_version, guest.attachment)
+            client = (request.origin, request.number, request.subscriber)
+            whose = (*client, wanted, guest.served_version, guest.attachment)
+        answer = m.GuestAnswer(request.move, request.path, step, reason, *whose)
         if len(request.path) > 1:
             self._pass_back(answer, len(request.path) - 1)
 

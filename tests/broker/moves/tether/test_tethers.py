@@ -138,7 +138,7 @@ class Scene:
         }
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.held(0.0)]
 
 
 @pytest.fixture

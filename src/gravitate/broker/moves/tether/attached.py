@@ -20,10 +20,10 @@ from gravitate.broker.lives import Life
 from gravitate.broker.messages.tether import FromOrigin, HandedOver, TetherAdvertise, TetherAttach
 from gravitate.broker.messages.tether import Publishing as Role
 from gravitate.broker.moves.engine import Engine
-from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
+from gravitate.broker.moves.tether.remote import End, Key, Remote
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
-from gravitate.broker.sessions.inbound import Inbound, PublishesAt
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing
 from gravitate.broker.sessions.store import Store
@@ -36,18 +36,10 @@ class Tethered(End, Inbound):
 
     origin: str
 
-    def __init__(
-        self,
-        kind: EndKind,
-        remote: Remote,
-        key: Key,
-        life: Life,
-        attachment: int,
-        at: PublishesAt,
-    ) -> None:
-        End.__init__(self, kind, remote, key)
-        timer = TetheredHoldOver(self.serial)
-        Inbound.__init__(self, *life, attachment, remote.context.options, self.say, timer, at)
+    def __init__(self, kind: TetheredPublishers, key: Key, life: Life, attachment: int) -> None:
+        End.__init__(self, kind, key)
+        timer, options = TetheredHoldOver(self.serial), self.remote.context.options
+        Inbound.__init__(self, *life, attachment, options, self.say, timer, kind.publishers)
 
     def listens(self) -> bool:
         return self.state is not Publishing.TAKEN
@@ -61,8 +53,8 @@ class Tethered(End, Inbound):
 class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""
 
-    _publishers: Publishers
-    _remote: Remote
+    publishers: Publishers
+    remote: Remote
     _engine: Engine
     _seek: Callable[[str, Found], None]
     _leaving: Store[int, Tethered] = field(default_factory=lambda: Store(lambda one: one.serial))
@@ -70,10 +62,10 @@ class TetheredPublishers:
     everywhere."""
 
     def __post_init__(self) -> None:
-        self._here = self._remote.context.broker_id
+        self._here = self.remote.context.broker_id
 
     def __iter__(self) -> Iterator[Tethered]:
-        return (end for end in self._remote if isinstance(end, Tethered))
+        return (end for end in self.remote if isinstance(end, Tethered))
 
     def find(self, publisher: str) -> Tethered | None:
         """The latest life of a publisher that is attached here."""
@@ -86,13 +78,13 @@ class TetheredPublishers:
         return [one for one in self._all(life[0]) if one.life == life]
 
     def _all(self, publisher: str) -> list[Tethered]:
-        return [one for one in self._remote.of_client(publisher) if isinstance(one, Tethered)]
+        return [one for one in self.remote.of_client(publisher) if isinstance(one, Tethered)]
 
     # What the other end says ---------------------------------------------------------------
 
     def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
         life, key = (message.client, message.incarnation), (origin, message.number)
-        publisher = self._make(key, life, message.attachment)
+        publisher = Tethered(self, key, life, message.attachment)
         if self._engine.stopping and origin != self._here:
             publisher.say(effects.CloseSession(effects.STOPPING))
             return
@@ -101,13 +93,13 @@ class TetheredPublishers:
             self._remove(one, Publishing.ENDING)
             if one.key != key:
                 one.say(effects.CloseSession(effects.TAKEN_OVER))
-        back = self._publishers.came_back(*life)
-        self._remote.add(publisher)
+        back = self.publishers.came_back(*life)
+        self.remote.add(publisher)
         publisher.lost = role.lost or ""
         self._seek_ways(publisher, role.was, NOWHERE)
-        self._publishers.bring_along(publisher, role.advertisements)
+        self.publishers.bring_along(publisher, role.advertisements)
         for ended in (*former, *back):
-            self._publishers.unadvertise_all(ended)
+            self.publishers.unadvertise_all(ended)
 
     def _seek_ways(self, publisher: Tethered, to: tuple[str, ...], known: Open) -> None:
         """Find out which brokers are between here and where a publisher was, all of it or none."""
@@ -120,20 +112,17 @@ class TetheredPublishers:
             self._seek(to[0], found)
         else:
             publisher.way = known
-            self._publishers.review_arrival(publisher)
+            self.publishers.review_arrival(publisher)
 
     def adopt(self, session: Inbound, number: int) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.state is Publishing.HERE
-        publisher = self._make((self._here, number), session.life, session.attachment)
+        publisher = Tethered(self, (self._here, number), session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
-        self._publishers.own(publisher)
-        self._remote.add(publisher)
+        self.publishers.own(publisher)
+        self.remote.add(publisher)
         return publisher
-
-    def _make(self, key: Key, life: Life, attachment: int) -> Tethered:
-        return Tethered(self, self._remote, key, life, attachment, self._publishers)
 
     def do(self, end: Tethered, message: FromOrigin | HandedOver) -> None:
         match message:
@@ -141,17 +130,17 @@ class TetheredPublishers:
                 for batch in message.batches:
                     self._publish(end, batch)
             case TetherAdvertise(filter=None):
-                self._publishers.withdraw(end, message.key)
+                self.publishers.withdraw(end, message.key)
             case TetherAdvertise(filter=Filter() as filter):
-                self._publishers.advertise(end, message.key, filter)
+                self.publishers.advertise(end, message.key, filter)
 
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
-        mark = self._remote.links.mark()
+        mark = self.remote.links.mark()
         if mark is not None and mark.peer == publisher.origin:
-            self._remote.links.retain(mark)
+            self.remote.links.retain(mark)
             publisher.marks.append(mark)
-        self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
+        self.publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
 
     def detach(self, end: Tethered) -> None:
         if end.listens():
@@ -164,7 +153,7 @@ class TetheredPublishers:
         """A move sends a publisher elsewhere; its advertisements wait to be taken along."""
         publisher.move = move
         self._remove(publisher, Publishing.DEPARTING)
-        self._publishers.depart(publisher)
+        self.publishers.depart(publisher)
         publisher.say(effects.CloseSession(effects.MOVED, target))
 
     def taken_over(self, publisher: Inbound) -> None:
@@ -172,18 +161,18 @@ class TetheredPublishers:
         if isinstance(publisher, Tethered):
             self._remove(publisher, Publishing.GONE)
             publisher.say(effects.CloseSession(effects.TAKEN_OVER))
-            self._remote.ports.on_closed(publisher)
+            self.remote.ports.on_closed(publisher)
 
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
         if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
             publisher.say(effects.CloseSession(effects.ENDED))
-            self._remote.ports.on_left(publisher.origin)
+            self.remote.ports.on_left(publisher.origin)
 
     def expects(self, origin: str) -> bool:
         """Whether clients of a broker were attached here that may come back, or are to end."""
-        stores = (self._publishers.departing, self._leaving)
+        stores = (self.publishers.departing, self._leaving)
         return any(origin in store.origins() for store in stores)
 
     def forget(self, origin: str) -> None:
@@ -202,20 +191,20 @@ class TetheredPublishers:
 
     def hold_expired(self, serial: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._remote.by_serial.get(serial)
+        publisher = self.remote.by_serial.get(serial)
         if isinstance(publisher, Tethered):
-            self._publishers.release(publisher)
+            self.publishers.release(publisher)
 
     def close(self, end: Tethered) -> None:
         self._remove(end, Publishing.ENDING)
-        self._publishers.unadvertise_all(end)
-        self._remote.ports.on_closed(end)
+        self.publishers.unadvertise_all(end)
+        self.remote.ports.on_closed(end)
 
     on_origin_lost = close
 
     def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""
-        self._publishers.release(publisher)
+        self.publishers.release(publisher)
         publisher.enter(state)
-        self._remote.remove(publisher)
-        self._publishers.ports.on_gone(publisher.life)
+        self.remote.remove(publisher)
+        self.publishers.ports.on_gone(publisher.life)

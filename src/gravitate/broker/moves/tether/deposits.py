@@ -79,7 +79,8 @@ class Deposits:
             nobody = Entrusted(said.number, said.attachment, said.origin)
             self._tethered.entrust(nobody if known is None else self._tethered.served(known))
             return
-        subscriber = self._tethered.make(key, said.subscriber, said.incarnation, Owed.REMINDED)
+        life = (said.subscriber, said.incarnation)
+        subscriber = TetheredSubscriber(self._tethered, key, *life, Owed.REMINDED)
         subscriber.attachment = said.attachment
         subscriber.version = subscriber.wants = said.version
         subscriber.series = f"r{subscriber.serial}."

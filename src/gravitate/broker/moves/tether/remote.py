@@ -36,18 +36,18 @@ class End:
     move: str | None = None
     """The one that leads it elsewhere, to be told to the origin."""
 
-    def __init__(self, kind: EndKind, remote: Remote, key: Key) -> None:
+    def __init__(self, kind: EndKind, key: Key) -> None:
         self.kind = kind
-        self._remote = remote
+        self.remote = kind.remote
         self.key = key
         self.origin: str
         self.origin, self.number = key
-        self.serial = next(remote.serials)
+        self.serial = next(kind.remote.serials)
         """Names it here, among all that there have been."""
 
     def say(self, effect: effects.ToClient) -> None:
         """What the client would be told, its origin is."""
-        self._remote.say(self, effect)
+        self.remote.say(self, effect)
 
     def listens(self) -> bool:
         """Whether what the origin says of it still counts."""
@@ -56,6 +56,9 @@ class End:
 
 class EndKind(Protocol):
     """What an end does as a publisher, or as a subscriber."""
+
+    @property
+    def remote(self) -> Remote: ...
 
     def do(self, end: Any, message: t.FromOrigin | t.HandedOver) -> None:
         """What its client does."""

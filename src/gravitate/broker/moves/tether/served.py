@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import InitVar, dataclass
 from typing import Final
 
 from gravitate.broker.interface import effects
@@ -29,7 +30,7 @@ from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.staging import GuestPorts, Guests
 from gravitate.broker.moves.table import On
-from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
+from gravitate.broker.moves.tether.remote import End, Key, Remote
 from gravitate.broker.sessions.backlog import Backlog, Seen, Source
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.broker.sessions.states import BACK, LEASES, Owed
@@ -47,17 +48,10 @@ class TetheredSubscriber(End, Outbound):
     origin: str
 
     def __init__(
-        self,
-        kind: EndKind,
-        remote: Remote,
-        key: Key,
-        id: str,
-        incarnation: int,
-        state: Owed,
+        self, kind: TetheredSubscribers, key: Key, id: str, incarnation: int, state: Owed
     ) -> None:
-        context = remote.context
-        End.__init__(self, kind, remote, key)
-        Outbound.__init__(self, id, incarnation, context, state, remote.links)
+        End.__init__(self, kind, key)
+        Outbound.__init__(self, id, incarnation, self.remote.context, state, self.remote.links)
         self.attachment = 0
         self.retain()
         self._messages: deque[tuple[int, int]] = deque()
@@ -93,7 +87,7 @@ class TetheredSubscriber(End, Outbound):
             about = (self.number, self.attachment, self._sequence)
             self._messages.append(about[1:])
             message = t.Deliveries(*about, qos, (part,), source.version)
-            if self._remote.tell(self.origin, message):
+            if self.remote.tell(self.origin, message):
                 self.taken(message)
         return True
 
@@ -140,8 +134,8 @@ class TetheredSubscriber(End, Outbound):
 
     def retain(self) -> None:
         """Let neighbours keep what they bring for it: not for this broker's own, which are here."""
-        is_visitor = self.origin != self._remote.context.broker_id
-        self._keepers = self._remote.links if is_visitor else None
+        is_visitor = self.origin != self.remote.context.broker_id
+        self._keepers = self.remote.links if is_visitor else None
 
     def retain_no_more(self) -> None:
         """Its origin is not to be reached: it is not for others to keep what is for it."""
@@ -169,43 +163,36 @@ class TetheredSubscriber(End, Outbound):
         return (*self.waiting, *self.kept)
 
 
+@dataclass(eq=False)
 class TetheredSubscribers:
     """All subscribers of this broker that are connected elsewhere, or were made to be moved.
     `look_back` lets those that this broker was reminded of know what came before."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        subscriptions: Subscriptions,
-        paths: MovePaths,
-        remote: Remote,
-        on_drained: Callable[[Outbound], None],
-        look_back: Callable[[], None],
-        guest_ports: GuestPorts,
-    ) -> None:
-        self._on_drained = on_drained
-        self._look_back = look_back
-        self._context = context = remote.context
-        self._engine = engine
-        self._dispatch = dispatch = remote.dispatch
-        self._subscriptions = subscriptions
-        self._paths = paths
-        self._remote = remote
-        salvage = Salvage(context.options, remote.links, dispatch, paths)
-        standing_on = (context, engine, dispatch, subscriptions, paths, salvage)
+    _engine: Engine
+    _subscriptions: Subscriptions
+    _paths: MovePaths
+    remote: Remote
+    _on_drained: Callable[[Outbound], None]
+    _look_back: Callable[[], None]
+    guest_ports: InitVar[GuestPorts]
+
+    def __post_init__(self, guest_ports: GuestPorts) -> None:
+        self._context, dispatch, paths = self.remote.context, self.remote.dispatch, self._paths
+        salvage = Salvage(self._context.options, self.remote.links, dispatch, paths)
+        standing_on = (self._context, self._engine, dispatch, self._subscriptions, paths, salvage)
         self.guests = Guests(*standing_on, self._make_guest, guest_ports)
 
     def __iter__(self) -> Iterator[TetheredSubscriber]:
-        return (end for end in self._remote if isinstance(end, TetheredSubscriber))
+        return (end for end in self.remote if isinstance(end, TetheredSubscriber))
 
     def find(self, subscriber: str) -> TetheredSubscriber | None:
         """The latest of that name that is served here."""
-        found = self._remote.of_client(subscriber)
+        found = self.remote.of_client(subscriber)
         those = [one for one in found if isinstance(one, TetheredSubscriber)]
         return max(those, key=lambda one: (one.incarnation, one.number), default=None)
 
     def get(self, key: Key) -> TetheredSubscriber | None:
-        end = self._remote.get(key)
+        end = self.remote.get(key)
         return end if isinstance(end, TetheredSubscriber) else None
 
     def visitors(self) -> Iterator[TetheredSubscriber]:
@@ -216,21 +203,18 @@ class TetheredSubscribers:
 
     def adopt(self, session: Outbound, number: int) -> TetheredSubscriber:
         """A subscriber in place of a client's session, as if tethered from here."""
-        key = (self._context.broker_id, number)
-        subscriber = self.make(key, session.id, session.incarnation, Owed.CONNECTED)
+        key, life = (self._context.broker_id, number), (session.id, session.incarnation)
+        subscriber = TetheredSubscriber(self, key, *life, Owed.CONNECTED)
         subscriber.continue_from(session)
         self._subscriptions.hand_over(session, subscriber)
-        self._remote.add(subscriber)
+        self.remote.add(subscriber)
         return subscriber
 
     def _make_guest(self, request: TakeGuest) -> Outbound:
-        key = (request.origin, request.number)
-        guest = self.make(key, request.subscriber, request.incarnation, Owed.STAGED)
+        key, life = (request.origin, request.number), (request.subscriber, request.incarnation)
+        guest = TetheredSubscriber(self, key, *life, Owed.STAGED)
         guest.version = guest.wants = request.version
         return guest
-
-    def make(self, key: Key, id: str, incarnation: int, state: Owed) -> TetheredSubscriber:
-        return TetheredSubscriber(self, self._remote, key, id, incarnation, state)
 
     def served(self, subscriber: TetheredSubscriber) -> Entrusted:
         about = (subscriber.number, subscriber.attachment, subscriber.origin)
@@ -243,18 +227,18 @@ class TetheredSubscribers:
             self.entrust(self.served(subscriber))
 
     def entrust(self, entrusted: Entrusted) -> None:
-        for peer in self._remote.links.neighbours():
-            self._dispatch.send_control(peer, entrusted)
+        for peer in self.remote.links.neighbours():
+            self.remote.dispatch.send_control(peer, entrusted)
 
     def close(self, end: TetheredSubscriber) -> None:
-        self._remote.ports.on_closed(end)
+        self.remote.ports.on_closed(end)
         self.end(end)
 
     detach = close
 
     def end(self, subscriber: TetheredSubscriber) -> None:
         """It is served here no more."""
-        if not self._remote.remove(subscriber):
+        if not self.remote.remove(subscriber):
             return
         subscriber.end()
         subscriber.discard()
@@ -268,7 +252,7 @@ class TetheredSubscribers:
     def overloaded(self, session: Outbound) -> None:
         """Too much waits for a subscriber."""
         self.guests.left(session)
-        if isinstance(session, TetheredSubscriber) and self._remote.has(session):
+        if isinstance(session, TetheredSubscriber) and self.remote.has(session):
             self.close(session)
             session.say(effects.CloseSession(effects.OVERLOADED))
 
@@ -294,11 +278,11 @@ class TetheredSubscribers:
             self._engine.tell_subject(found, On.CAME_BACK, f"{found.id!r} came back")
         if found is None:
             closed = t.TetherClosed(message.number, message.attachment, effects.NOT_HERE)
-            self._remote.tell(origin, closed)
+            self.remote.tell(origin, closed)
             return
         assert isinstance(found, TetheredSubscriber)
-        if not self._remote.has(found):
-            self._remote.add(found)
+        if not self.remote.has(found):
+            self.remote.add(found)
         found.attachment = message.attachment
         found.retain()
         if role.move is not None:
@@ -314,7 +298,7 @@ class TetheredSubscribers:
             end.wants = message.version
             self._subscriptions.set(end, message.subscriptions)
             if not self.guests.arrived(end) and end.state is Owed.RESUMING:
-                self._dispatch.release(end)
+                self.remote.dispatch.release(end)
             end.version = message.version
             self.tell_served(end)
 
@@ -322,12 +306,12 @@ class TetheredSubscribers:
 
     def down(self, origin: str) -> None:
         """An origin has not been reached for a while."""
-        for end in self._remote.of_origin(origin):
+        for end in self.remote.of_origin(origin):
             if isinstance(end, TetheredSubscriber):
                 end.retain_no_more()
 
     def on_origin_lost(self, end: TetheredSubscriber) -> None:
-        self._remote.ports.on_closed(end)
+        self.remote.ports.on_closed(end)
         if self.guests.left(end):
             self.end(end)
             return
@@ -345,11 +329,11 @@ class TetheredSubscribers:
 
     def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
-        subscriber = self._remote.by_serial.get(serial)
+        subscriber = self.remote.by_serial.get(serial)
         if isinstance(subscriber, TetheredSubscriber) and (
             self._engine.stopping or subscriber.state in LEASES
         ):
-            self._remote.ports.on_closed(subscriber)
+            self.remote.ports.on_closed(subscriber)
             self.guests.left(subscriber)
             self.end(subscriber)
 
@@ -369,7 +353,7 @@ class TetheredSubscribers:
 
     def _last_words(self, subscriber: TetheredSubscriber) -> tuple[Seen, Backlog, int]:
         if subscriber.recalled is None:
-            self._remote.ports.on_closed(subscriber)
+            self.remote.ports.on_closed(subscriber)
             subscriber.recalled = (subscriber.seen(), subscriber.backlog())
             self.lease(subscriber)
         return *subscriber.recalled, subscriber.version
@@ -377,7 +361,7 @@ class TetheredSubscribers:
     def stop(self) -> None:
         """This broker is about to stop: whoever is connected elsewhere is recalled first."""
         for subscriber in list(self.visitors()):
-            self._remote.ports.on_closed(subscriber)
+            self.remote.ports.on_closed(subscriber)
             if subscriber.state is Owed.PREPARING:
                 subscriber.enter(Owed.CONNECTED)
             self.set_lease(subscriber)

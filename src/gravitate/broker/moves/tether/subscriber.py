@@ -219,15 +219,13 @@ class SubscriberTethers:
         tether.unsettled.discard(name)
         tether.session.say(SubscriptionSettled(name))
 
-    # Being served elsewhere ----------------------------------------------------------------
+    # Being served elsewhere, and coming home -----------------------------------------------
 
     def on_attaching(self, tether: SubscriberTether, move: str | None) -> None:
         tether.move = move
 
     def on_closed(self, tether: SubscriberTether, reason: str) -> None:
         self.go_home(tether)
-
-    # Coming home ---------------------------------------------------------------------------
 
     def go_home(self, tether: SubscriberTether, lost: str | None = None) -> None:
         """Recall it from where it was served last."""
