@@ -86,7 +86,6 @@ class Engine:
     stopping: bool = False
 
     def lead(self, kind: type, part: Part, leader: Leader) -> None:
-        """Let `leader` carry out a kind of move."""
         self._leaders[kind] = (part, leader)
 
     # Beginning -----------------------------------------------------------------------------

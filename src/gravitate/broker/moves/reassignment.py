@@ -151,7 +151,6 @@ class Reassignments:
         return subscriber, subscriber.origin or ""
 
     def _served(self, id: str) -> Outbound | None:
-        """The subscriber, if it is served here."""
         session = self._clients.sessions.get(id)
         if session is not None and session.outbound.place is None:
             return session.outbound

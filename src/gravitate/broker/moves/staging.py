@@ -227,7 +227,6 @@ class Guests:
                 self._engine.take(run, Own.ORIGIN_GONE)
 
     def drop(self, move: str) -> None:
-        """Nobody will come."""
         self._engine.tell(move, Own.LEFT, "it is no longer expected")
 
     def publisher_moved(self, life: Life, side: str | None) -> None:

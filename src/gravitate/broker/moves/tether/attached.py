@@ -74,7 +74,6 @@ class TetheredPublishers:
         )
 
     def of(self, life: Life) -> list[Tethered]:
-        """Those that are attached here of one life of a publisher."""
         return [one for one in self._all(life[0]) if one.life == life]
 
     def _all(self, publisher: str) -> list[Tethered]:
@@ -135,7 +134,6 @@ class TetheredPublishers:
                 self.publishers.advertise(end, message.key, filter)
 
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
-        """A batch that was handed over is published here."""
         mark = self.remote.links.mark()
         if mark is not None and mark.peer == publisher.origin:
             self.remote.links.retain(mark)

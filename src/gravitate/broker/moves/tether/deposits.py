@@ -66,7 +66,6 @@ class Deposits:
             send(peer, self._tethered.served(subscriber))
 
     def forget(self, peer: str) -> None:
-        """A neighbour is given up."""
         self._by_neighbour.pop(peer, None)
         self._bytes.pop(peer, None)
 

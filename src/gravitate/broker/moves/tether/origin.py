@@ -82,21 +82,19 @@ class Tether(ABC):
     """One client of this broker, as a publisher or as a subscriber."""
 
     kind: Kind
-    number: int
     client: str
     incarnation: int
     attachment: int
-    place: str
-    """Where it is attached, or is being attached."""
     former: str | None = None
     """Where it goes back to when that does not succeed."""
     destination: str | None = None
     """Where it has been told to go."""
 
     def __post_init__(self) -> None:
+        self.number = next(self.kind.tethers.numbers)
         self.state = TETHER.enter(None, State.ATTACHED)
-        self.source = self.place
-        """Where it was last attached."""
+        self.place = self.source = self.here = self.kind.tethers.context.broker_id
+        """Where it is attached, or is being attached, and where it last was: here for now."""
 
     def enter(self, state: State) -> None:
         self.state = TETHER.enter(self.state, state)
@@ -109,7 +107,7 @@ class Tether(ABC):
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing | t.Serving:
         """What it is to be attached as; see `Publishing`."""
 
-    def arrive(self, here: str) -> None:
+    def arrive(self) -> None:
         """It is attached to its place."""
         self.source = self.place
 
@@ -123,6 +121,8 @@ class Tether(ABC):
 
 class Kind(Protocol):
     """What a tether does as a publisher's, or as a subscriber's."""
+
+    tethers: Tethers
 
     def on_attaching(self, tether: Any, move: str | None) -> None:
         """It was sent elsewhere by a move, or (None) cannot stay where it is."""
@@ -159,7 +159,6 @@ class Tethers:
         return self._by_number.get(number)
 
     def needs(self, peer: str) -> bool:
-        """Whether some tether needs a link to a broker."""
         return peer in self._at
 
     # Where they are ------------------------------------------------------------------------
@@ -208,7 +207,6 @@ class Tethers:
         lost: str | None = None,
         move: str | None = None,
     ) -> None:
-        """Attach a client to a broker, by a move or without one."""
         was = tuple(dict.fromkeys((tether.source, tether.place)))
         tether.enter(State.ATTACHING)
         tether.attachment += 1
@@ -219,7 +217,6 @@ class Tethers:
         self.say_attach(tether, was, lost)
 
     def wait(self, tether: Tether) -> None:
-        """What is to become of it does so in time."""
         at = self.context.now + ARRIVE_S_MAX
         self.context.set_timer(TetherLate(tether.number), at)
 
@@ -262,7 +259,7 @@ class Tethers:
         match message:
             case t.TetherAttached():
                 if tether.state is State.ATTACHING:
-                    tether.arrive(self.context.broker_id)
+                    tether.arrive()
                     self.put(tether, tether.place)
                     self._go_on(tether)
             case t.TetherSettled() | t.TetherHold():
@@ -313,7 +310,6 @@ class Tethers:
                 tether.kind.go_home(tether, None)
 
     def link_lost(self, peer: str) -> None:
-        """A link is given up."""
         for tether in self._named(peer):
             if tether.destination == peer:
                 self.put(tether, tether.place, tether.former)

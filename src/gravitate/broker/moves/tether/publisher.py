@@ -48,8 +48,8 @@ Command = t.HandedOver | t.TetherAdvertise | t.TetherDetach
 class PublisherTether(Tether):
     """One client of this broker as a publisher: what is on the way to where it is attached."""
 
-    def __init__(self, kind: PublisherTethers, number: int, session: Inbound, here: str) -> None:
-        super().__init__(kind, number, *session.life, session.attachment, here)
+    def __init__(self, kind: PublisherTethers, session: Inbound) -> None:
+        super().__init__(kind, *session.life, session.attachment)
         self.life = session.life
         self.session: Inbound | None = session
         """None: the client is gone, and the tether ends when all has been taken."""
@@ -84,7 +84,6 @@ class PublisherTether(Tether):
             self.unsent.add(batch.bodies)
 
     def next_kept(self) -> Command:
-        """Take out the first command that is kept."""
         command = self.kept.popleft()
         for batch in _batches(command):
             self.unsent.take(batch.bodies)
@@ -143,7 +142,7 @@ class PublisherTethers:
     _router: Router
     _publishers: Publishers
     _tethered: TetheredPublishers
-    _tethers: Tethers
+    tethers: Tethers
     _by_life: dict[Life, PublisherTether] = field(default_factory=dict)
     _homeward: dict[int, PublisherTether] = field(default_factory=dict)
     """By number, those that wait for advertisements to end."""
@@ -155,13 +154,11 @@ class PublisherTethers:
 
     def make(self, session: Inbound) -> Tethered:
         """Let a client that publishes here be moved; it stays attached here for now."""
-        number = next(self._tethers.numbers)
-        tether = PublisherTether(self, number, session, self._tethers.context.broker_id)
+        tether = PublisherTether(self, session)
         self._by_life[tether.life] = tether
-        self._tethers.add(tether)
-        publisher = self._tethered.adopt(session, number)
+        self.tethers.add(tether)
         session.at = self
-        return publisher
+        return self._tethered.adopt(session, tether.number)
 
     def adopt(self, session: Inbound) -> bool:
         """Whether a client that comes back finds its tether; its new session goes on with it."""
@@ -197,14 +194,14 @@ class PublisherTethers:
             self.advertise(session, key, filter)
         for key in ended:
             self.withdraw(session, key)
-        for part in divided((batch,), self._tethers.context.options.frame_events_max):
+        for part in divided((batch,), self.tethers.context.options.frame_events_max):
             self._pass(tether, t.HandedOver(tether.number, 0, 0, (part,)))
 
     def place(self, session: Inbound) -> str:
         return self._by_life[session.life].place
 
     def must_wait(self, session: Inbound) -> bool:
-        tether, options = self._by_life[session.life], self._tethers.context.options
+        tether, options = self._by_life[session.life], self.tethers.context.options
         is_full = tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
         return tether.held or is_full or self._publishers.must_wait(session)
 
@@ -232,7 +229,7 @@ class PublisherTethers:
             tether.sequence += 1
             numbers["sequence"] = tether.sequence
         command = msgspec.structs.replace(command, **numbers)
-        if self._tethers.remote.tell(tether.place, command):
+        if self.tethers.remote.tell(tether.place, command):
             self._note_taken(tether, command)
         else:
             tether.sent.append(command)
@@ -240,7 +237,7 @@ class PublisherTethers:
     def taken(self, peer: str, message: Message) -> None:
         """The other end of a link has taken a message of this one's."""
         if isinstance(message, t.HandedOver | t.TetherAdvertise):
-            tether = self._tethers.get(message.number)
+            tether = self.tethers.get(message.number)
             if isinstance(tether, PublisherTether) and tether.is_next_taken(peer, message):
                 self._note_taken(tether, tether.sent.popleft())
 
@@ -261,7 +258,7 @@ class PublisherTethers:
     def _end(self, tether: PublisherTether) -> None:
         del self._by_life[tether.life]
         self._homeward.pop(tether.number, None)
-        self._tethers.end(tether)
+        self.tethers.end(tether)
 
     # Being attached elsewhere --------------------------------------------------------------
 
@@ -277,7 +274,7 @@ class PublisherTethers:
         self._update_reading(tether)
 
     def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
-        self._tethers.attach(tether, self._tethers.context.broker_id, lost=lost)
+        self.tethers.attach(tether, self.tethers.context.broker_id, lost=lost)
 
     def on_said(self, tether: PublisherTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
@@ -298,14 +295,14 @@ class PublisherTethers:
             if session is not None:
                 session.at = self._publishers
                 session.advertisements.clear()
-                self._tethers.close_session(session.id, effects.TAKEN_OVER)
+                self.tethers.close_session(session.id, effects.TAKEN_OVER)
 
     # Where it was ends what it advertised --------------------------------------------------
 
     def _withdraw(self, tether: PublisherTether, reason: str) -> None:
         if reason == effects.UNHEARD:
             tether.enter(State.UNHEARD)
-            self._tethers.wait(tether)
+            self.tethers.wait(tether)
         else:
             tether.enter(State.WITHDRAWN)
         self._homeward[tether.number] = tether

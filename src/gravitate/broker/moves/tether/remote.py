@@ -150,7 +150,6 @@ class Remote(Store[Key, End]):
     # What the origin is told ---------------------------------------------------------------
 
     def say(self, end: End, effect: effects.ToClient) -> None:
-        """What its client would be told."""
         about = (end.number, end.attachment)
         message: t.ToOrigin
         match effect:

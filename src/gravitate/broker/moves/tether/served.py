@@ -237,7 +237,6 @@ class TetheredSubscribers:
     detach = close
 
     def end(self, subscriber: TetheredSubscriber) -> None:
-        """It is served here no more."""
         if not self.remote.remove(subscriber):
             return
         subscriber.end()
@@ -250,7 +249,6 @@ class TetheredSubscribers:
                 observer.on_session(context.broker_id, subscriber.id, "left", context.now)
 
     def overloaded(self, session: Outbound) -> None:
-        """Too much waits for a subscriber."""
         self.guests.left(session)
         if isinstance(session, TetheredSubscriber) and self.remote.has(session):
             self.close(session)
@@ -330,12 +328,11 @@ class TetheredSubscribers:
     def expired(self, serial: int) -> None:
         """Nobody has recalled a subscriber that was lost."""
         subscriber = self.remote.by_serial.get(serial)
-        if isinstance(subscriber, TetheredSubscriber) and (
-            self._engine.stopping or subscriber.state in LEASES
-        ):
-            self.remote.ports.on_closed(subscriber)
+        if not isinstance(subscriber, TetheredSubscriber):
+            return
+        if self._engine.stopping or subscriber.state in LEASES:
             self.guests.left(subscriber)
-            self.end(subscriber)
+            self.close(subscriber)
 
     def recall(self, answer: GuestAnswer) -> None:
         """The origin is ready to serve the subscriber at home, or does so."""

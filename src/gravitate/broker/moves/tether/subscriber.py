@@ -48,16 +48,11 @@ class SubscriberTether(Tether):
     """One client of this broker as a subscriber: where it is served, and what it wants."""
 
     def __init__(
-        self,
-        kind: SubscriberTethers,
-        number: int,
-        session: LocalOutbound,
-        here: str,
-        wanted: Sequence[Wanted],
+        self, kind: SubscriberTethers, session: LocalOutbound, wanted: Sequence[Wanted]
     ) -> None:
-        super().__init__(kind, number, session.id, session.incarnation, 0, here)
+        super().__init__(kind, session.id, session.incarnation, 0)
         self.session = session
-        self.stream = (here, 0)
+        self.stream = (self.here, 0)
         """The place, and its attachment there, that what is for the client is taken from: the last
         one that it was attached to, also while it is recalled from there."""
         self.far_stream: tuple[str, int] | None = None
@@ -69,7 +64,7 @@ class SubscriberTether(Tether):
         """The one that it is attached for; None: it goes back."""
         self.recall: str | None = None
         """The move by which it comes home, until nothing of it is missing."""
-        self.recalled_from = here
+        self.recalled_from = self.here
         """The place that is asked then for what it has."""
         self.asked = 0
         """How often it was."""
@@ -116,12 +111,12 @@ class SubscriberTether(Tether):
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Serving:
         return t.Serving(self.move)
 
-    def arrive(self, here: str) -> None:
-        has_moved = self.place != here and self.move is not None
+    def arrive(self) -> None:
+        has_moved = self.place != self.here and self.move is not None
         self.former_source = self.source if has_moved else None
         self.far_stream = self.stream if self.recall is not None else None
         self.stream = (self.place, self.attachment)
-        super().arrive(here)
+        super().arrive()
 
     def is_lost_by(self, peer: str, message: t.TetherClosed) -> bool:
         """Wherever it is to be served next, what was kept for it is lost."""
@@ -134,14 +129,14 @@ class SubscriberTethers:
 
     _subscriptions: Subscriptions
     _tethered: TetheredSubscribers
-    _tethers: Tethers
+    tethers: Tethers
     _seek: Callable[[str, Found], None]
     _by_session: dict[LocalOutbound, SubscriberTether] = field(default_factory=dict)
     _unsaid: dict[int, SubscriberTether] = field(default_factory=dict)
     """Tethers of which another broker is to be told what their clients want."""
 
     def __post_init__(self) -> None:
-        self._context = self._tethers.context
+        self._context = self.tethers.context
 
     def __iter__(self) -> Iterator[SubscriberTether]:
         return iter(self._by_session.values())
@@ -150,13 +145,11 @@ class SubscriberTethers:
 
     def make(self, session: LocalOutbound) -> TetheredSubscriber:
         """Let a client that is served here be moved; it stays served here for now."""
-        number = next(self._tethers.numbers)
-        wanted = self._subscriptions.wanted(session)
-        tether = SubscriberTether(self, number, session, self._context.broker_id, wanted)
+        tether = SubscriberTether(self, session, self._subscriptions.wanted(session))
         self._by_session[session] = tether
-        self._tethers.add(tether)
+        self.tethers.add(tether)
         session.at = self
-        return self._tethered.adopt(session, number)
+        return self._tethered.adopt(session, tether.number)
 
     def place(self, session: LocalOutbound) -> str:
         return self._by_session[session].place
@@ -172,23 +165,22 @@ class SubscriberTethers:
             self.go_on(tether)
 
     def close(self, session: LocalOutbound) -> None:
-        """The client is gone."""
         tether, here = self._by_session.pop(session), self._context.broker_id
         session.at = self._subscriptions
         if tether.recall is not None:
             self._tethered.guests.drop(tether.recall)
-        self._tethers.end(tether)
-        links = self._tethers.links
+        self.tethers.end(tether)
+        links = self.tethers.links
         for peer in sorted(tether.places() | {tether.source, here}):
             if peer == here or links.exists(peer):
-                self._tethers.say(peer, t.TetherDetach(tether.number, tether.attachment))
+                self.tethers.say(peer, t.TetherDetach(tether.number, tether.attachment))
             links.review(peer)
 
     # What is delivered ---------------------------------------------------------------------
 
     def deliver(self, peer: str, message: t.Deliveries) -> None:
         """The broker that serves a client hands over what is for it."""
-        tether = self._tethers.get(message.number)
+        tether = self.tethers.get(message.number)
         if not isinstance(tether, SubscriberTether):
             return
         if (peer, message.attachment) not in (tether.stream, tether.far_stream):
@@ -201,7 +193,7 @@ class SubscriberTethers:
             wanted = tether.wanted_since(message.version)
             batches = wanted_of(message.batches, wanted, tether.client)
         for batch, qos in batches:
-            self._tethers.remote.dispatch.deliver(tether.session, batch, min(qos, message.qos))
+            self.tethers.remote.dispatch.deliver(tether.session, batch, min(qos, message.qos))
 
     def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
@@ -232,7 +224,7 @@ class SubscriberTethers:
         here = self._context.broker_id
         if tether.source == here:
             # It was not known any more where it was last served, which is here.
-            self._tethers.close_session(tether.client, OVERLOADED)
+            self.tethers.close_session(tether.client, OVERLOADED)
             return
         tether.enter(State.RECALLING)
         tether.attachment += 1
@@ -242,7 +234,7 @@ class SubscriberTethers:
         whose = (here, tether.number, tether.version)
         request = TakeGuest(tether.recall, (here,), *what, *whose)
         has_served = tether.former_source is None
-        self._tethers.put(tether, here)
+        self.tethers.put(tether, here)
         self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
         self._ask(tether)
 
@@ -262,11 +254,11 @@ class SubscriberTethers:
         if not self._tethered.guests.say_ready(recall, tuple(reversed(way))):
             # It had more to keep than it may.
             tether.recall = None
-            self._tethers.close_session(tether.client, OVERLOADED)
+            self.tethers.close_session(tether.client, OVERLOADED)
 
     def ask_again(self, number: int) -> None:
         """The broker that a subscriber is recalled from has not answered yet."""
-        tether = self._tethers.get(number)
+        tether = self.tethers.get(number)
         if isinstance(tether, SubscriberTether) and tether.recall is not None:
             self._ask(tether)
 
@@ -278,7 +270,7 @@ class SubscriberTethers:
             if not guest.missing:
                 tether.recall = None
             tether.enter(State.ATTACHING)
-            self._tethers.say_attach(tether)
+            self.tethers.say_attach(tether)
 
     def on_finished(self, guest: Guest) -> None:
         """Nothing is missing any more of a subscriber that has come home."""
@@ -303,13 +295,13 @@ class SubscriberTethers:
             else:
                 self._tethered.guests.drop(guest.request.move)
                 tether.recall = None
-                self._tethers.attach(tether, here)
+                self.tethers.attach(tether, here)
         elif tether is not None:
-            self._tethers.close_session(tether.client, OVERLOADED)
+            self.tethers.close_session(tether.client, OVERLOADED)
 
     def _recalled(self, guest: Guest) -> SubscriberTether | None:
         """Whose the guest is, if it comes home."""
-        tether = self._tethers.get(guest.request.number)
+        tether = self.tethers.get(guest.request.number)
         is_here = guest.request.origin == self._context.broker_id
         if not isinstance(tether, SubscriberTether) or not is_here:
             return None
@@ -323,12 +315,12 @@ class SubscriberTethers:
         if tether.place != self._context.broker_id:
             self._unsaid[tether.number] = tether
         elif tether.state is State.ATTACHED:
-            self._tethers.say(tether.place, tether.wants())
+            self.tethers.say(tether.place, tether.wants())
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.guests.salvage.flush()
         for tether in self._unsaid.values():
             if tether.state is State.ATTACHED and tether.place != self._context.broker_id:
-                self._tethers.say(tether.place, tether.wants())
+                self.tethers.say(tether.place, tether.wants())
         self._unsaid.clear()
