@@ -155,8 +155,7 @@ class Engine:
         return run is not None and self.take(run, event, why)
 
     def take(self, run: Run, event: enum.Enum, why: str = "", about: Any = None) -> bool:
-        """Whether an event was something to a run. `why` is told if that ends it, `about` to guards
-        and actions."""
+        """Whether it was something to a run. `why` is told if it ends, `about` to what is done."""
         for row in run.part.upon(run.state, event):
             if not row.when or getattr(run.player, row.when)(run, about):
                 self._go(run, row, why)

@@ -58,8 +58,7 @@ class MoveLock:
 
 @dataclass(eq=False)
 class MovePaths:
-    """`tell` takes what the brokers on a path say of a move: that it may begin or not, and why; or
-    that it is over."""
+    """`tell` takes what brokers on a path say of a move: whether it may begin, that it is over."""
 
     _context: Context
     _links: LinkTable
@@ -90,8 +89,7 @@ class MovePaths:
             self._context.set_timer(LocksOver(), at)
 
     def ask(self, move: ClientMove, lease_s: float, tether: str) -> None:
-        """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
-        client stays connected, if it does."""
+        """Ask the brokers on the path; `tether` is where the client stays connected, if it does."""
         self._request_lock(move.id, lease_s)
         self._send(move.path[1], frames.PrepareMove(move.id, move.path, lease_s, tether))
 

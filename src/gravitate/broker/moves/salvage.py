@@ -39,8 +39,7 @@ class Salvage:
     """What was to be asked over links that are down, by neighbour and move."""
 
     def pass_back(self, answer: GuestAnswer, place: int) -> list[GuestCut]:
-        """What a guest says goes on towards its old place; if that cannot be asked, what is to be
-        answered in its stead."""
+        """Towards a guest's old place; what is to be answered in its stead, if it is not asked."""
         peer = answer.path[place - 1]
         asks = answer.step is GuestStep.READY and bool(answer.origin)
         cuts = self.answer_for(answer, place) if asks else []

@@ -165,8 +165,7 @@ class Guests:
         guest.backlog, guest.parts = [], 0
 
     def say_ready(self, move: str, path: tuple[str, ...]) -> bool:
-        """Ask the old place, which is the first of the path, if there is something to ask; False:
-        there is no such guest."""
+        """Ask the old place, the first of the path, if need be; False: there is no such guest."""
         run = self._engine.run(move)
         if run is None:
             return False

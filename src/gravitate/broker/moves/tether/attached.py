@@ -58,11 +58,7 @@ class TetheredPublishers:
     _engine: Engine
     _seek: Callable[[str, Found], None]
     _leaving: Store[int, Tethered] = field(default_factory=lambda: Store(lambda one: one.serial))
-    """Publishers that have been ended by the other end, which waits to hear that this is known
-    everywhere."""
-
-    def __post_init__(self) -> None:
-        self._here = self.remote.context.broker_id
+    """Publishers that the other end has ended, and waits to hear that all know of it."""
 
     def __iter__(self) -> Iterator[Tethered]:
         return (end for end in self.remote if isinstance(end, Tethered))
@@ -84,7 +80,7 @@ class TetheredPublishers:
     def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
         life, key = (message.client, message.incarnation), (origin, message.number)
         publisher = Tethered(self, key, life, message.attachment)
-        if self._engine.stopping and origin != self._here:
+        if self._engine.stopping and origin != self.remote.context.broker_id:
             publisher.say(effects.CloseSession(effects.STOPPING))
             return
         former = self.of(life)
@@ -117,7 +113,8 @@ class TetheredPublishers:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.state is Publishing.HERE
-        publisher = Tethered(self, (self._here, number), session.life, session.attachment)
+        key = (self.remote.context.broker_id, number)
+        publisher = Tethered(self, key, session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
         self.publishers.own(publisher)
         self.remote.add(publisher)
@@ -182,7 +179,7 @@ class TetheredPublishers:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
         after this, for it would be acknowledged and not be published."""
         for publisher in list(self):
-            if publisher.origin != self._here:
+            if publisher.origin != self.remote.context.broker_id:
                 reason = effects.UNHEARD if publisher.unsettled_advertisements else effects.STOPPING
                 self.close(publisher)
                 publisher.say(effects.CloseSession(reason))

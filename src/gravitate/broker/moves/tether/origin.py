@@ -131,8 +131,7 @@ class Kind(Protocol):
         """Nothing need wait any more."""
 
     def go_home(self, tether: Any, lost: str | None) -> None:
-        """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
-        reached."""
+        """It cannot stay where it is, nor go back; `lost`: where it was, if out of reach."""
 
     def on_said(self, tether: Any, message: t.TetherSettled | t.TetherHold) -> None: ...
 

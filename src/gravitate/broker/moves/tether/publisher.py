@@ -274,7 +274,7 @@ class PublisherTethers:
         self._update_reading(tether)
 
     def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
-        self.tethers.attach(tether, self.tethers.context.broker_id, lost=lost)
+        self.tethers.attach(tether, tether.here, lost=lost)
 
     def on_said(self, tether: PublisherTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):

@@ -55,8 +55,7 @@ class TetheredSubscriber(End, Outbound):
         self.attachment = 0
         self.retain()
         self._messages: deque[tuple[int, int]] = deque()
-        """Those that have brought what waits, for it was handed over and is not taken: their
-        attachment and sequence."""
+        """Attachment and sequence of what has brought what waits: handed over, and not taken."""
         self._sequence = 0
         self.version = 0
         """As of when it is known what is matched."""
@@ -92,8 +91,7 @@ class TetheredSubscriber(End, Outbound):
         return True
 
     def _is_kept(self, batch: Batch) -> bool:
-        """Where something is missing: what has passed there, and all that its publisher has
-        published since, wherever."""
+        """Where something is missing: what has passed there, and what its publisher did since."""
         if not self.missing:
             return True
         life = batch.stream

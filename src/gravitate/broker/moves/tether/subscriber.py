@@ -135,9 +135,6 @@ class SubscriberTethers:
     _unsaid: dict[int, SubscriberTether] = field(default_factory=dict)
     """Tethers of which another broker is to be told what their clients want."""
 
-    def __post_init__(self) -> None:
-        self._context = self.tethers.context
-
     def __iter__(self) -> Iterator[SubscriberTether]:
         return iter(self._by_session.values())
 
@@ -165,14 +162,14 @@ class SubscriberTethers:
             self.go_on(tether)
 
     def close(self, session: LocalOutbound) -> None:
-        tether, here = self._by_session.pop(session), self._context.broker_id
+        tether = self._by_session.pop(session)
         session.at = self._subscriptions
         if tether.recall is not None:
             self._tethered.guests.drop(tether.recall)
         self.tethers.end(tether)
         links = self.tethers.links
-        for peer in sorted(tether.places() | {tether.source, here}):
-            if peer == here or links.exists(peer):
+        for peer in sorted(tether.places() | {tether.source, tether.here}):
+            if peer == tether.here or links.exists(peer):
                 self.tethers.say(peer, t.TetherDetach(tether.number, tether.attachment))
             links.review(peer)
 
@@ -221,29 +218,28 @@ class SubscriberTethers:
 
     def go_home(self, tether: SubscriberTether, lost: str | None = None) -> None:
         """Recall it from where it was served last."""
-        here = self._context.broker_id
-        if tether.source == here:
+        if tether.source == tether.here:
             # It was not known any more where it was last served, which is here.
             self.tethers.close_session(tether.client, OVERLOADED)
             return
         tether.enter(State.RECALLING)
         tether.attachment += 1
-        tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
+        tether.recall = f"{RECALL}{tether.here}:{tether.number}:{tether.attachment}"
         tether.recalled_from, tether.asked = tether.source, 0
         what = (tether.client, tether.incarnation, tuple(tether.wanted.values()), 0.0)
-        whose = (here, tether.number, tether.version)
-        request = TakeGuest(tether.recall, (here,), *what, *whose)
+        whose = (tether.here, tether.number, tether.version)
+        request = TakeGuest(tether.recall, (tether.here,), *what, *whose)
         has_served = tether.former_source is None
-        self.tethers.put(tether, here)
+        self.tethers.put(tether, tether.here)
         self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
         self._ask(tether)
 
     def _ask(self, tether: SubscriberTether) -> None:
-        """Ask the broker that has served it for what it has, along the way there is now; and again
-        later."""
+        """Ask the broker that has served it, along the way there is now; and again later."""
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
-        self._context.set_timer(RecallAgain(tether.number), self._context.now + delay_s)
+        context = self.tethers.context
+        context.set_timer(RecallAgain(tether.number), context.now + delay_s)
         self._seek(tether.recalled_from, partial(self._found, tether, tether.recall))
 
     def _found(
@@ -285,25 +281,23 @@ class SubscriberTethers:
         """Where a subscriber was served last nothing is known of it. If it has not come to be
         served there, the place before has kept all of it."""
         tether = self._recalled(guest)
-        here = self._context.broker_id
         if tether is not None and tether.former_source is not None:
             tether.source = tether.recalled_from = tether.former_source
             tether.former_source = None
-            if tether.source != here:
+            if tether.source != tether.here:
                 self._tethered.guests.ask_elsewhere(guest)
                 self._ask(tether)
             else:
                 self._tethered.guests.drop(guest.request.move)
                 tether.recall = None
-                self.tethers.attach(tether, here)
+                self.tethers.attach(tether, tether.here)
         elif tether is not None:
             self.tethers.close_session(tether.client, OVERLOADED)
 
     def _recalled(self, guest: Guest) -> SubscriberTether | None:
         """Whose the guest is, if it comes home."""
         tether = self.tethers.get(guest.request.number)
-        is_here = guest.request.origin == self._context.broker_id
-        if not isinstance(tether, SubscriberTether) or not is_here:
+        if not isinstance(tether, SubscriberTether) or guest.request.origin != tether.here:
             return None
         return tether if tether.recall == guest.request.move else None
 
@@ -312,7 +306,7 @@ class SubscriberTethers:
     def go_on(self, tether: SubscriberTether) -> None:
         """Tell what is wanted: another broker once, when all is handled that came together; here at
         once, for it may be published to by what comes next."""
-        if tether.place != self._context.broker_id:
+        if tether.place != tether.here:
             self._unsaid[tether.number] = tether
         elif tether.state is State.ATTACHED:
             self.tethers.say(tether.place, tether.wants())
@@ -321,6 +315,6 @@ class SubscriberTethers:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.guests.salvage.flush()
         for tether in self._unsaid.values():
-            if tether.state is State.ATTACHED and tether.place != self._context.broker_id:
+            if tether.state is State.ATTACHED and tether.place != tether.here:
                 self.tethers.say(tether.place, tether.wants())
         self._unsaid.clear()
