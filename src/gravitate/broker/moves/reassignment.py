@@ -214,8 +214,8 @@ class Reassignments:
     def stage(self, run: Run, about: None) -> None:
         move, subscriber = run.move, run.subject
         subscriber.enter(Owed.PREPARING)
-        is_client = self.is_parked(run, about)
-        whose = () if is_client else (*subscriber.key, subscriber.version)
+        is_tethered = isinstance(subscriber, TetheredSubscriber)
+        whose = (*subscriber.key, subscriber.version) if is_tethered else ()
         what = (subscriber.id, subscriber.incarnation, self._subscriptions.wanted(subscriber))
         request = TakeGuest(move.id, move.path, *what, SOURCE.lease_s, *whose)
         self._paths.pass_on(move.path[1], request)

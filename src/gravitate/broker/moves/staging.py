@@ -87,15 +87,18 @@ class Guests:
     # Along the path ------------------------------------------------------------------------
 
     def handle(self, peer: str, message: m.GuestMessage | m.GuestCut) -> None:
-        path = message.path
-        place = self._paths.place(peer, path, isinstance(message, m.GuestAnswer))
-        if isinstance(message, m.GuestAnswer):
-            if place:
-                self._pass_back(message, place)
-            else:
-                self._ports.on_answer(message)
-        elif place + 1 < len(path):
-            self._paths.pass_on(path[place + 1], message)
+        place = self._paths.place(peer, message.path, isinstance(message, m.GuestAnswer))
+        if not isinstance(message, m.GuestAnswer):
+            self._pass_on(message, place)
+        elif place:
+            self._pass_back(message, place)
+        else:
+            self._ports.on_answer(message)
+
+    def _pass_on(self, message: m.TakeGuest | m.StagingPoll | m.GuestCut, place: int) -> None:
+        """Towards the new place of a guest."""
+        if place + 1 < len(message.path):
+            self._paths.pass_on(message.path[place + 1], message)
         elif isinstance(message, m.TakeGuest):
             self.take(message)
         else:
@@ -104,10 +107,7 @@ class Guests:
     def _pass_back(self, answer: m.GuestAnswer, place: int) -> None:
         """Towards the old place of a guest; if that cannot be asked, it is answered for."""
         for cut in self.salvage.pass_back(answer, place):
-            if place + 1 < len(answer.path):
-                self._paths.pass_on(answer.path[place + 1], cut)
-            else:
-                self._hear(cut)
+            self._pass_on(cut, place)
 
     def _hear(self, message: m.StagingPoll | m.GuestCut) -> None:
         """What the old place says."""
@@ -207,9 +207,8 @@ class Guests:
         if run is None or not isinstance(run.data, Guest):
             return None
         guest = run.data
-        if (guest.request.origin, guest.request.number) != (origin, number):
-            return None
-        return guest.session if self._engine.take(run, Own.CLAIMED) else None
+        is_its = (guest.request.origin, guest.request.number) == (origin, number)
+        return guest.session if is_its and self._engine.take(run, Own.CLAIMED) else None
 
     def arrived(self, session: Outbound) -> bool:
         """Whether a session was a guest's; it is served here from now on."""

@@ -185,7 +185,7 @@ class SubscriberTethers:
         tether.served = max(tether.served, message.version)
         if tether.recall is None:
             tether.former_source = None
-        batches: Backlog = tuple((batch, message.qos) for batch in message.batches)
+        batches: Backlog = tuple([(batch, message.qos) for batch in message.batches])
         if message.version < tether.version:
             wanted = tether.wanted_since(message.version)
             batches = wanted_of(message.batches, wanted, tether.client)
