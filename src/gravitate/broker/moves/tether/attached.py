@@ -65,9 +65,8 @@ class TetheredPublishers:
 
     def find(self, publisher: str) -> Tethered | None:
         """The latest life of a publisher that is attached here."""
-        return max(
-            self._all(publisher), key=lambda it: (it.incarnation, it.attachment), default=None
-        )
+        those = self._all(publisher)
+        return max(those, key=lambda one: (one.incarnation, one.attachment), default=None)
 
     def of(self, life: Life) -> list[Tethered]:
         return [one for one in self._all(life[0]) if one.life == life]

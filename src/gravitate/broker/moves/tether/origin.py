@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -93,7 +93,7 @@ class Tether(ABC):
     def __post_init__(self) -> None:
         self.number = next(self.kind.tethers.numbers)
         self.state = TETHER.enter(None, State.ATTACHED)
-        self.place = self.source = self.here = self.kind.tethers.context.broker_id
+        self.place = self.source = self.here = self.kind.tethers.remote.context.broker_id
         """Where it is attached, or is being attached, and where it last was: here for now."""
 
     def enter(self, state: State) -> None:
@@ -139,20 +139,17 @@ class Kind(Protocol):
         """It is not attached any more, and was not sent elsewhere."""
 
 
+@dataclass(eq=False)
 class Tethers:
     """The tethers of this broker's clients."""
 
-    def __init__(
-        self, remote: Remote, links: TetherLinks, close_session: Callable[[str, str], None]
-    ) -> None:
-        self.remote = remote
-        self.context = remote.context
-        self.links = links
-        self.close_session = close_session
-        self._by_number: dict[int, Tether] = {}
-        self._at: dict[str, dict[int, Tether]] = {}
-        """By the brokers that they are at, go to, or may go back to."""
-        self.numbers = count(1)
+    remote: Remote
+    links: TetherLinks
+    close_session: Callable[[str, str], None]
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _by_number: dict[int, Tether] = field(default_factory=dict)
+    _at: dict[str, dict[int, Tether]] = field(default_factory=dict)
+    """By the brokers that they are at, go to, or may go back to."""
 
     def get(self, number: int) -> Tether | None:
         return self._by_number.get(number)
@@ -194,7 +191,7 @@ class Tethers:
     # What is said --------------------------------------------------------------------------
 
     def say(self, broker: str, message: t.FromOrigin | t.HandedOver) -> None:
-        if broker != self.context.broker_id:
+        if broker != self.remote.context.broker_id:
             self.links.want(broker)
         self.remote.tell(broker, message)
 
@@ -211,13 +208,13 @@ class Tethers:
         tether.attachment += 1
         tether.kind.on_attaching(tether, move)
         self.put(tether, place, former)
-        if place != self.context.broker_id:
+        if place != tether.here:
             self.wait(tether)
         self.say_attach(tether, was, lost)
 
     def wait(self, tether: Tether) -> None:
-        at = self.context.now + ARRIVE_S_MAX
-        self.context.set_timer(TetherLate(tether.number), at)
+        context = self.remote.context
+        context.set_timer(TetherLate(tether.number), context.now + ARRIVE_S_MAX)
 
     def say_attach(
         self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
@@ -275,7 +272,7 @@ class Tethers:
     def _redirected(self, tether: Tether, target: str) -> None:
         if tether.state is State.ATTACHED and tether.may_move() and target != tether.place:
             self.put(tether, tether.place, destination=target)
-            if target != self.context.broker_id:
+            if target != tether.here:
                 self.links.want(target)
             if self.links.is_up(target):
                 self._pause(tether)
@@ -324,7 +321,7 @@ class Tethers:
         tether = self._by_number.get(number)
         if tether is None:
             return
-        if tether.state is State.ATTACHING and tether.place != self.context.broker_id:
+        if tether.state is State.ATTACHING and tether.place != tether.here:
             self._go_back(tether)
         elif tether.state is State.UNHEARD:
             tether.kind.go_home(tether, None)

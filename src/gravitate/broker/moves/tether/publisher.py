@@ -194,14 +194,14 @@ class PublisherTethers:
             self.advertise(session, key, filter)
         for key in ended:
             self.withdraw(session, key)
-        for part in divided((batch,), self.tethers.context.options.frame_events_max):
+        for part in divided((batch,), self.tethers.remote.context.options.frame_events_max):
             self._pass(tether, t.HandedOver(tether.number, 0, 0, (part,)))
 
     def place(self, session: Inbound) -> str:
         return self._by_life[session.life].place
 
     def must_wait(self, session: Inbound) -> bool:
-        tether, options = self._by_life[session.life], self.tethers.context.options
+        tether, options = self._by_life[session.life], self.tethers.remote.context.options
         is_full = tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
         return tether.held or is_full or self._publishers.must_wait(session)
 

@@ -156,11 +156,9 @@ class Remote(Store[Key, End]):
         match effect:
             case effects.Attached():
                 message = t.TetherAttached(*about)
-            case effects.AdvertisementSettled():
-                message = t.TetherSettled(*about, effect.name)
             case effects.SubscriptionSettled() if not self.has(end):
                 return  # nobody has come for it yet
-            case effects.SubscriptionSettled():
+            case effects.AdvertisementSettled() | effects.SubscriptionSettled():
                 message = t.TetherSettled(*about, effect.name, end.wants)
             case effects.HoldReading():
                 message = t.TetherHold(*about, effect.hold)

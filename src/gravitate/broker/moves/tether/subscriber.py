@@ -238,7 +238,7 @@ class SubscriberTethers:
         """Ask the broker that has served it, along the way there is now; and again later."""
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
-        context = self.tethers.context
+        context = self.tethers.remote.context
         context.set_timer(RecallAgain(tether.number), context.now + delay_s)
         self._seek(tether.recalled_from, partial(self._found, tether, tether.recall))
 
