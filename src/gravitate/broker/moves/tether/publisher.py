@@ -224,11 +224,12 @@ class PublisherTethers:
             self._update_reading(tether)
 
     def _hand_over(self, tether: PublisherTether, command: Command) -> None:
-        numbers = {"attachment": tether.attachment}
+        attachment, replace = tether.attachment, msgspec.structs.replace
         if isinstance(command, t.Counted):
             tether.sequence += 1
-            numbers["sequence"] = tether.sequence
-        command = msgspec.structs.replace(command, **numbers)
+            command = replace(command, attachment=attachment, sequence=tether.sequence)
+        else:
+            command = replace(command, attachment=attachment)
         if self.tethers.remote.tell(tether.place, command):
             self._note_taken(tether, command)
         else:

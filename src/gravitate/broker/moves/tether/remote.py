@@ -20,7 +20,6 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface import effects
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.messages import tether as t
-from gravitate.broker.messages.frames import Carrying
 from gravitate.broker.sessions.store import Store
 
 Key = tuple[str, int]
@@ -181,7 +180,7 @@ class Remote(Store[Key, End]):
             return True
         if broker in self.links:
             self.dispatch.send_control(broker, message)
-            if isinstance(message, Carrying):
+            if isinstance(message, (t.HandedOver, t.Deliveries)):
                 for observer in context.observers:
                     for batch in message.batches:
                         observer.on_handed_over(context.broker_id, broker, batch, context.now)

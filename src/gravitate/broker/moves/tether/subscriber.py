@@ -34,7 +34,6 @@ from gravitate.broker.moves.salvage import wanted_of
 from gravitate.broker.moves.staging import RECALL
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
-from gravitate.broker.sessions.backlog import Backlog
 from gravitate.broker.sessions.outbound import LocalOutbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 
@@ -185,12 +184,14 @@ class SubscriberTethers:
         tether.served = max(tether.served, message.version)
         if tether.recall is None:
             tether.former_source = None
-        batches: Backlog = tuple([(batch, message.qos) for batch in message.batches])
-        if message.version < tether.version:
-            wanted = tether.wanted_since(message.version)
-            batches = wanted_of(message.batches, wanted, tether.client)
-        for batch, qos in batches:
-            self.tethers.remote.dispatch.deliver(tether.session, batch, min(qos, message.qos))
+        deliver = self.tethers.remote.dispatch.deliver
+        if message.version >= tether.version:
+            for batch in message.batches:
+                deliver(tether.session, batch, message.qos)
+            return
+        wanted = tether.wanted_since(message.version)
+        for batch, qos in wanted_of(message.batches, wanted, tether.client):
+            deliver(tether.session, batch, min(qos, message.qos))
 
     def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
