@@ -24,6 +24,11 @@ def names_in(annotation: ast.expr) -> set[str]:
 
 def callable_attributes(tree: ast.Module) -> Iterator[str]:
     """Attributes that hold something to be called, as far as annotations tell."""
+    for kind in ast.walk(tree):
+        for node in kind.body if isinstance(kind, ast.ClassDef) else ():
+            if isinstance(node, ast.AnnAssign) and "Callable" in names_in(node.annotation):
+                assert isinstance(node.target, ast.Name)
+                yield node.target.id
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
             continue
@@ -69,10 +74,14 @@ def test_the_test_finds_what_it_looks_for() -> None:
         "class A:\n"
         "    def __init__(self, told: Callable[[], None]) -> None:\n"
         "        self.told = told\n"
+        "class B:\n"
+        "    heard: Callable[[], None]\n"
         "a.told = print\n"
+        "b.heard = print\n"
     )
     tree = ast.parse(source)
-    assert list(set_from_outside(tree, set(callable_attributes(tree)))) == ["line 4: a.told"]
+    found = list(set_from_outside(tree, set(callable_attributes(tree))))
+    assert found == ["line 6: a.told", "line 7: b.heard"]
 
 
 def test_a_port_that_was_forgotten_is_an_error() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
 from gravitate.broker.moves.guest import Guest
-from gravitate.broker.moves.lock import MoveLock
+from gravitate.broker.moves.path import MoveLock
 from gravitate.broker.routing.content.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.routing.settlement import Asker, Request, Settlement
 from gravitate.broker.sessions.backlog import Backlog, parts_of
@@ -153,7 +153,7 @@ def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:
     assert lock.request("m1", exclusive=True, lease_s=10, now=1)
     assert not lock.request("m2", exclusive=False, lease_s=10, now=10)
     assert lock.request("m2", exclusive=False, lease_s=10, now=11)
-    assert lock.holders(now=11) == ["m2"]
+    assert list(lock.held(now=11)) == ["m2"]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class Parts:
         on = LinkEvents(
             message=told.message,
             received=self._received,
-            taken=self._taken,
+            done_with=self._done_with,
             changed=told.changed,
             collect=lambda: self.dispatch.flush(),
             keep=self._keep,
@@ -102,7 +102,7 @@ class Parts:
             context, self.links, self.peering, self._is_link_needed, others
         )
         self._build_sessions()
-        self._build_moves()
+        self._build_moves(told.message)
 
     def _build_sessions(self) -> None:
         self.chores = chores.Chores(self.context)
@@ -127,30 +127,30 @@ class Parts:
             self.context, self.router, self.destinations, self.chores, ports
         )
 
-    def _build_moves(self) -> None:
+    def _build_moves(self, hear: Callable[[str, Message], None]) -> None:
         context, dispatch, links, seek = self.context, self.dispatch, self.links, self.seek
         send = dispatch.send_control
         remote_ports = remote.RemotePorts(
             attach=self._attach,
             on_detached=lambda *key: self.guests.left_origin(*key),
-            tell_here=lambda origin, message: self.tethers.handle(origin, message),
-            deliver_here=lambda peer, message: self.subscriber_tethers.deliver(peer, message),
+            hear=hear,
             on_lost=lambda origin: self.tethered.forget(origin),
             on_paused=self.paused,
             on_closed=self._closed,
             on_left=self.tether_links.review,
         )
         self.remote = remote.Remote(context, dispatch, links, remote_ports)
-        self.tethered = attached.TetheredPublishers(self.publishers, self.remote, seek)
-        over = (context, dispatch, self.tether_links, self.remote.handle)
-        self.tethers = origin.Tethers(*over, lambda id, reason: self.clients.close(id, reason))
-        self.publisher_tethers = PublisherTethers(
-            self.router, self.publishers, self.tethered, self.tethers
-        )
         self.paths = path.MovePaths(
             context, links, self.tether_links, send, lambda *told: self.engine.tell(*told)
         )
         self.engine = engine.Engine(context, self.paths, seek)
+        self.tethered = attached.TetheredPublishers(self.publishers, self.remote, self.engine, seek)
+        self.tethers = origin.Tethers(
+            self.remote, self.tether_links, lambda id, reason: self.clients.close(id, reason)
+        )
+        self.publisher_tethers = PublisherTethers(
+            self.router, self.publishers, self.tethered, self.tethers
+        )
         guest_ports = staging.GuestPorts(
             on_complete=lambda guest: self.subscriber_tethers.on_complete(guest),
             on_answer=lambda answer: self.reassignments.on_answer(answer),
@@ -199,14 +199,15 @@ class Parts:
         if isinstance(message, Deliveries):
             self.tethered_subscribers.taken(peer, message)
 
-    def _taken(self, peer: str, message: Message) -> None:
+    def _done_with(self, peer: str, message: Message) -> None:
         self.publisher_tethers.taken(peer, message)
 
     def _keep(self, peer: str, message: Publications) -> Publications:
         return Publications([self.router.outlives_reset(one, peer) for one in message.batches])
 
     def _is_link_needed(self, peer: str) -> bool:
-        return self.tethers.needs(peer) or self.remote.needs(peer) or self.tethered.expects(peer)
+        is_origin = peer in self.remote.origins()
+        return is_origin or self.tethers.needs(peer) or self.tethered.expects(peer)
 
     def paused(self, *ends: Inbound | Outbound) -> None:
         """A client does nothing more here; one that is not to leave is told to go on."""

@@ -174,7 +174,6 @@ class Broker:
         self._parts.engine.stop()
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
-        self.tethered.take_no_more()
         self.tethered_subscribers.stop()
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max

@@ -75,7 +75,7 @@ class Incoming:
         }
         """What goes along the tree."""
         review = parts.tether_links.review
-        up = (parts.tether_links.up, parts.tethers.link_up, parts.guests.salvage.link_up, review)
+        up = (parts.tether_links.up, parts.tethers.link_up, review)
         self._on_link: dict[LinkChange, Sequence[Callable[[str], None]]] = {
             LinkChange.RESET: (parts.remote.lost, parts.tethers.link_reset, *up),
             LinkChange.GIVEN_UP: (self._tethers_lost, self._warn, review),

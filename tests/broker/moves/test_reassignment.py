@@ -145,7 +145,7 @@ class Scene:
             if broker.stopped:
                 continue
             assert len(broker.guests) == 0
-            assert broker._parts.paths.lock.holders(self.wired.now) == []
+            assert not broker._parts.paths.lock.held(self.wired.now)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ class Scene:
             assert self.wired.delivered(broker, f"sub-{broker}") == wanted, broker
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.held(0.0)]
 
     def last(self, broker: str, kind: type) -> object:
         found = told(self.wired.effects[broker], kind)

@@ -38,7 +38,7 @@ class LinkEvents(NamedTuple):
     """Takes each message received, in order."""
     received: Callable[[str, Message], None]
     """Told of every message that a broker at the other end of a tether has received."""
-    taken: Callable[[str, Message], None]
+    done_with: Callable[[str, Message], None]
     """Told of every message that it need not have again: it has passed on what was in it."""
     changed: Callable[[str, LinkChange], None]
     """Told what becomes of a link; of a reset before anything is sent anew."""

@@ -217,7 +217,7 @@ class LinkTable:
         for message in link.tail.acknowledge(number - retained):
             self._count(link, message, -1)
             if tethers:
-                self._told.taken(link.peer, message)
+                self._told.done_with(link.peer, message)
 
     def _count(self, link: Link, message: Message, sign: int) -> None:
         """A message comes into the tail (1), or leaves it (-1)."""

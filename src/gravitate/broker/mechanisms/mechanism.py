@@ -105,7 +105,7 @@ class Post:
 
     def may_move(self, publisher: str) -> bool:
         """Whether a client of this broker could be relocated if it were asked to now."""
-        return self._posts.relocations.may_move(publisher)
+        return self._posts.relocations.attached(publisher) is not None
 
     def ping(self, publisher: str, brokers: Sequence[str]) -> None:
         """Ask a publisher of this broker how far `brokers` are from it; `on_pinged` has the

@@ -141,3 +141,4 @@ FromOrigin = TetherAttach | TetherPaused | TetherDetach | TetherAdvertise | Teth
 """Said by the broker of the client; `HandedOver` too, which carries batches."""
 ToOrigin = TetherAttached | TetherSettled | TetherRedirect | TetherClosed | TetherHold
 """Said by the broker where it is attached; `Deliveries` too, which carry batches."""
+Said = FromOrigin | ToOrigin | HandedOver | Deliveries

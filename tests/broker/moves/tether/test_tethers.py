@@ -137,7 +137,7 @@ class Scene:
         }
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.held(0.0)]
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene)
     assert tethered.find("pub") is earlier
     remote.handle("a", TetherDetach(earlier.number, earlier.attachment))
     assert tethered.find("pub") is None
-    assert not remote.needs("a")
+    assert "a" not in remote.origins()
     assert tethered.expects("a"), "it waits to hear that they have ended everywhere"
     moved.wired.tell("d")
     moved.settle()
