@@ -11,7 +11,7 @@ as both, each by a tether of its own. The origin follows a move as a client woul
 It can always take the client home; how, is where the two kinds differ.
 
 Owns where each of this broker's clients is, and which links that needs. Does not know what is
-handed over, nor the other end (`remote`).
+handed over, nor what the other end does (`remote`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ connection, which follows moves because the broker of its client, the *origin*, 
 stead. What its client would be told, the origin is. A tether whose two ends are one broker is the
 same without a link.
 
-Owns who of them is here, by whatever names them, and what the origin is told. Does not know the
+Owns who of them is here, by whatever names them, and how the two ends speak. Does not know the
 origin's end, nor what a publisher or subscriber does.
 """
 
@@ -57,8 +57,7 @@ class End:
 class EndKind(Protocol):
     """What an end does as a publisher, or as a subscriber."""
 
-    @property
-    def remote(self) -> Remote: ...
+    remote: Remote
 
     def do(self, end: Any, message: t.FromOrigin | t.HandedOver) -> None:
         """What its client does."""
