@@ -16,7 +16,7 @@ def test_who_leaves_is_forgotten_with_what_was_told_for_it(neighbour: type[Neigh
     assert len(there.told) == len(there.eligible) == len(there.advertised) == 30
     leave()
     assert [there.told, there.eligible, there.advertised] == [{}, {}, {}]
-    assert len(scene.broker.router.entries()) == 30
+    assert len(scene.broker.router.table.subscriptions) == 30
 
 
 def test_every_case_is_reported_with_its_longest_step(monkeypatch: pytest.MonkeyPatch) -> None:

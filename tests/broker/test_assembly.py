@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import gravitate.broker
+from gravitate.broker.core import Broker
+from gravitate.broker.interface.inputs import Input
+from gravitate.broker.interface.timers import Timer
 from gravitate.broker.sessions.publishers import PublisherPorts
 
 ROOT = Path(gravitate.broker.__file__).parent
@@ -21,6 +24,11 @@ def names_in(annotation: ast.expr) -> set[str]:
 
 def callable_attributes(tree: ast.Module) -> Iterator[str]:
     """Attributes that hold something to be called, as far as annotations tell."""
+    for kind in ast.walk(tree):
+        for node in kind.body if isinstance(kind, ast.ClassDef) else ():
+            if isinstance(node, ast.AnnAssign) and "Callable" in names_in(node.annotation):
+                assert isinstance(node.target, ast.Name)
+                yield node.target.id
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
             continue
@@ -66,12 +74,27 @@ def test_the_test_finds_what_it_looks_for() -> None:
         "class A:\n"
         "    def __init__(self, told: Callable[[], None]) -> None:\n"
         "        self.told = told\n"
+        "class B:\n"
+        "    heard: Callable[[], None]\n"
         "a.told = print\n"
+        "b.heard = print\n"
     )
     tree = ast.parse(source)
-    assert list(set_from_outside(tree, set(callable_attributes(tree)))) == ["line 4: a.told"]
+    found = list(set_from_outside(tree, set(callable_attributes(tree))))
+    assert found == ["line 6: a.told", "line 7: b.heard"]
 
 
 def test_a_port_that_was_forgotten_is_an_error() -> None:
-    with pytest.raises(TypeError, match="on_gone"):
-        PublisherPorts(mark=lambda batch: 0, is_congested=lambda life: False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="on_taken_over"):
+        PublisherPorts(on_closed=lambda publisher: None, on_at_rest=lambda publisher: None)  # type: ignore[call-arg]
+
+
+def kinds(base: type) -> set[type]:
+    below = [kind for one in base.__subclasses__() for kind in kinds(one)]
+    return {*below} or {base}
+
+
+def test_every_kind_of_input_and_of_timer_has_what_takes_it() -> None:
+    broker = Broker("a", 1, {})
+    assert set(broker._handlers) == kinds(Input)
+    assert set(broker._incoming._on_timer) == kinds(Timer)

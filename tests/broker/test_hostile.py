@@ -157,7 +157,9 @@ class Liar:
         return [
             message
             for effect in self.wired.effects["a"]
-            if isinstance(effect, Send) and effect.peer == "x" and isinstance(effect.frame, m.Data)
+            if isinstance(effect, Send)
+            and effect.connection == 1000
+            and isinstance(effect.frame, m.Data)
             for message in effect.frame.messages
         ]
 

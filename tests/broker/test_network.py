@@ -100,8 +100,8 @@ def test_leaving_undoes_everything(chain: Wired) -> None:
     chain.tell("c", ClientDisconnected(at("sub")))
     chain.tell("a", ClientDisconnected(at("pub")))
     for broker in chain.brokers.values():
-        assert broker.router.entries() == {}
-        assert broker.router.advertisements() == {}
+        assert broker.router.table.subscriptions == {}
+        assert broker.router.table.advertisements == {}
 
 
 def test_overlapping_subscriptions_deliver_once_at_the_better_quality(chain: Wired) -> None:
@@ -179,7 +179,7 @@ def test_many_topics_are_advertised_by_their_common_prefix(chain: Wired) -> None
     for n in range(20):
         events = PlainBodies([Event({"topic": f"stocks/us/{n}"})])
         chain.tell("a", ClientPublished(at("pub"), events))
-    assert list(chain.brokers["c"].router.advertisements()) == ["pub#1/topic:stocks/us/#"]
+    assert list(chain.brokers["c"].router.table.advertisements) == ["pub#1/topic:stocks/us/#"]
 
 
 def test_a_clients_own_advertisement_is_settled_and_used(chain: Wired) -> None:
@@ -188,7 +188,7 @@ def test_a_clients_own_advertisement_is_settled_and_used(chain: Wired) -> None:
     chain.subscribe("c", "sub", "x > 5")
     chain.publish("a", "pub", {"topic": "t/1", "x": 6})
     assert chain.delivered("c", "sub") == [("pub", 1)]
-    assert list(chain.brokers["c"].router.advertisements()) == ["pub#1/client:mine"]
+    assert list(chain.brokers["c"].router.table.advertisements) == ["pub#1/client:mine"]
 
 
 def test_no_more_than_the_window_is_under_way_and_the_rest_follows(chain: Wired) -> None:

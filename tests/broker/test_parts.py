@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.messages.guests import GuestCut, TakeGuest
 from gravitate.broker.moves.guest import Guest
-from gravitate.broker.moves.lock import MoveLock
+from gravitate.broker.moves.path import MoveLock
 from gravitate.broker.routing.content.table import AdvertisementEntry, RoutingTable
 from gravitate.broker.routing.settlement import Asker, Request, Settlement
 from gravitate.broker.sessions.backlog import Backlog, parts_of
@@ -82,14 +82,14 @@ def test_a_request_settles_partly_where_neighbours_cannot_be_reached() -> None:
     settlement.seal(request, asker)
     settlement.absent("c")
     assert answers == []  # b is there and has not answered
-    settlement.answered_partly("b", there, frozenset(("x", "y")))
-    settlement.answered_partly("b", there, frozenset(("y",)))
+    settlement.answered("b", there, frozenset(("x", "y")))
+    settlement.answered("b", there, frozenset(("y",)))
     settlement.answered("b", there)
     assert answers == [{"c", "x", "y"}, {"c", "y"}, {"c"}]
-    settlement.present("c")
+    settlement.away.discard("c")
     late = Asker("d", lambda: answers.append("d too"), lambda open: answers.append(["d", *open]))
     settlement.seal(request, late)
-    settlement.answered_partly("c", away, frozenset(("z",)))
+    settlement.answered("c", away, frozenset(("z",)))
     settlement.answered("c", away)
     assert answers[3:] == [{"z"}, ["d", "z"], "settled", "d too"]
 
@@ -103,7 +103,7 @@ def test_a_message_sent_anew_is_settled_partly_as_what_replaces_it_is() -> None:
     )
     new = settlement.token("b")
     settlement.renew("b", {new})
-    settlement.answered_partly("b", new, frozenset(("x",)))
+    settlement.answered("b", new, frozenset(("x",)))
     settlement.answered("b", new)
     assert answers == [frozenset(("x",)), "settled"]
 
@@ -153,7 +153,7 @@ def test_locks_are_shared_or_exclusive_and_never_waited_for() -> None:
     assert lock.request("m1", exclusive=True, lease_s=10, now=1)
     assert not lock.request("m2", exclusive=False, lease_s=10, now=10)
     assert lock.request("m2", exclusive=False, lease_s=10, now=11)
-    assert lock.holders(now=11) == ["m2"]
+    assert list(lock.held(now=11)) == ["m2"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from gravitate.broker.forwarding.strategy import FORWARDERS
+from gravitate.broker.forwarding.destinations import FORWARDERS
 from gravitate.broker.routing.registry import ROUTERS
 from gravitate.errors import InputError
 from gravitate.overlay.strategies import Forwarding, Routing, forwarding_named

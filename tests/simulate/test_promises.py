@@ -183,7 +183,7 @@ def test_equal_filters_written_differently_leave_the_smaller_id_told() -> None:
     line.rest()
     line.subscriber("y", "b", parse("x = 3"))
     line.rest()
-    told = [entry.id for entry in line.broker("a").router.entries().values()]
+    told = [entry.id for entry in line.broker("a").router.table.subscriptions.values()]
     assert [id.split("#")[0] for id in told] == ["y"]
 
 

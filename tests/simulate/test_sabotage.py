@@ -13,8 +13,7 @@ from gravitate.broker.links.table import LinkTable
 from gravitate.broker.measure import Measure
 from gravitate.broker.moves.salvage import Salvage
 from gravitate.broker.moves.tether.deposits import Deposits
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
-from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.routing.content.table import RoutingTable
 from gravitate.broker.routing.settlement import Settlement
 from gravitate.broker.sessions.outbound import LocalOutbound, Outbound

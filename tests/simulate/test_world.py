@@ -48,7 +48,7 @@ def say(world: World, *numbers: float) -> None:
     a, _ = toys(world)
     connection = next(iter(world.hosts["a"].pipes))
     a.reply = lambda item: (
-        [e.Send("b", connection, Ping(number)) for number in numbers]
+        [e.Send(connection, Ping(number)) for number in numbers]
         if isinstance(item, i.TimerFired)
         else []
     )

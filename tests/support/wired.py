@@ -193,7 +193,10 @@ class Wired:
 
     def table(self, name: str) -> dict[str, str | None]:
         """Subscription ids with their last hops."""
-        return {id: entry.last_hop for id, entry in self.brokers[name].router.entries().items()}
+        return {
+            id: entry.last_hop
+            for id, entry in self.brokers[name].router.table.subscriptions.items()
+        }
 
 
 class Place(Surroundings[ClientEnd]):

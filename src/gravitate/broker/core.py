@@ -12,14 +12,14 @@ session and every neighbour.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from gravitate.broker.assembly import LinkEvents, Parts
-from gravitate.broker.forwarding.recent import RECENT_S_MAX
+from gravitate.broker.assembly import Parts
 from gravitate.broker.incoming import Incoming
 from gravitate.broker.interface import inputs
 from gravitate.broker.interface.effects import STOPPING, CloseSession, Effect, Stopped, Tell, Warn
-from gravitate.broker.interface.timers import RecentOver, StopLate
+from gravitate.broker.interface.timers import StopLate
 from gravitate.broker.mechanisms.guards import Failed, Guard, guarded_call
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.moves.engine import MoveWatcher
@@ -57,31 +57,13 @@ class Broker:
         if detached is not None:
             mechanisms = [Guard(mechanism, detached) for mechanism in mechanisms]
             observers = [Guard(observer, detached) for observer in observers]
-        self.mechanisms = tuple(mechanisms)
-        self._parts = parts = Parts(
-            broker_id,
-            incarnation,
-            links,
-            options,
-            self.mechanisms,
-            observers,
-            routing,
-            forwarding,
-            others,
-            tree,
-            LinkEvents(
-                message=lambda peer, message: self._incoming.on_message(peer, message),
-                changed=lambda peer, change: self._incoming.on_link(peer, change),
-                keep=lambda peer, message: self._incoming.keep(peer, message),
-                received=lambda peer, message: self._incoming.on_received(peer, message),
-                taken=lambda peer, message: self._incoming.on_taken(peer, message),
-                synchronised=lambda peer: self._incoming.on_synchronised(peer),
-            ),
-        )
-        self._incoming = Incoming(parts, self._is_late)
+        network = (routing, forwarding, others, tree)
+        about = (broker_id, incarnation, links, options, mechanisms, observers, *network)
+        self._incoming = Incoming(partial(Parts, *about), self._is_late)
+        self._parts = parts = self._incoming.parts
         self._context = parts.context
         # What drivers, checkers and tests ask.
-        self.links, self.peering = parts.links, parts.peering
+        self.mechanisms, self.links, self.peering = parts.mechanisms, parts.links, parts.peering
         self.router, self.dispatch = parts.router, parts.dispatch
         self.lives, self.congestion, self.deposits = parts.lives, parts.congestion, parts.deposits
         self.clients, self.publishers, self.engine = parts.clients, parts.publishers, parts.engine
@@ -89,9 +71,34 @@ class Broker:
         self.subscriber_tethers, self.guests = parts.subscriber_tethers, parts.guests
         self.tethered_subscribers = parts.tethered_subscribers
         self.tether_links = parts.tether_links
-        self._handlers = self._all_handlers()
-        self._stopping = False
-        self.stopped = False
+        self._stopping = self.stopped = False
+        clients, peering, of = parts.clients, parts.peering, parts.clients.taking
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            inputs.FrameReceived: peering.received,
+            inputs.ClientPublished: clients.published,
+            inputs.ClientAcknowledged: of(clients.acknowledged),
+            inputs.TimerFired: self._incoming.on_timer,
+            inputs.ClientCongested: of(clients.congested),
+            inputs.ClientConnected: self._connected,
+            inputs.ClientDisconnected: of(clients.disconnected),
+            inputs.ClientSubscribed: of(clients.subscribed),
+            inputs.ClientUnsubscribed: of(clients.unsubscribed),
+            inputs.ClientAdvertised: of(clients.advertised),
+            inputs.ClientUnadvertised: of(clients.unadvertised),
+            inputs.ClientPaused: of(
+                lambda session, _: parts.paused(session.outbound, session.inbound)
+            ),
+            inputs.ClientArrived: of(clients.arrived),
+            inputs.BrokersPinged: of(parts.posts.pinged),
+            inputs.LinkHeard: peering.heard,
+            inputs.LinkOpened: peering.opened,
+            inputs.LinkClosed: peering.closed,
+            inputs.DialFailed: peering.dial_failed,
+            inputs.Persisted: lambda i: clients.persisted(i.token),
+            inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
+            inputs.StopRequested: lambda i: self._request_stop(),
+        }
+        """What takes each kind of input."""
 
     def neighbours(self) -> Neighbourhood:
         """What it answers for its own part of the tree, which nothing changes yet."""
@@ -108,17 +115,13 @@ class Broker:
         self._context.now = now
         self._context.effects = []
         self.peering.start()
-        if self._incoming.has_heard_all():
-            self._incoming.forget_recent()
-        else:
-            self._context.set_timer(RecentOver(), now + RECENT_S_MAX)
+        self._incoming.start()
         self._parts.posts.attach()
         return self._end()
 
     def handle(self, batch: Sequence[inputs.Input], now: float) -> list[Effect]:
-        """Take a batch of inputs, in order; what is to be done about them.
-
-        Time never goes back, and is never before that of a timer."""
+        """Take a batch of inputs, in order; what is to be done about them. Time never goes back,
+        and is never before that of a timer."""
         assert not self.stopped, f"{self.broker_id} has stopped"
         context, handlers = self._context, self._handlers
         context.now = max(context.now, now)
@@ -127,36 +130,6 @@ class Broker:
         for input in batch:
             handlers[type(input)](input)
         return self._end()
-
-    def _all_handlers(self) -> dict[type, Callable[[Any], None]]:
-        """What takes each kind of input."""
-        clients, peering, parts = self.clients, self.peering, self._parts
-        of = clients.taking
-        return {
-            inputs.FrameReceived: lambda i: peering.received(i.peer, i.connection, i.frame),
-            inputs.ClientPublished: clients.published,
-            inputs.ClientAcknowledged: of(clients.acknowledged),
-            inputs.TimerFired: self._incoming.on_timer,
-            inputs.ClientCongested: of(clients.congested),
-            inputs.ClientConnected: self._connected,
-            inputs.ClientDisconnected: of(clients.disconnected),
-            inputs.ClientSubscribed: of(clients.subscribed),
-            inputs.ClientUnsubscribed: of(clients.unsubscribed),
-            inputs.ClientAdvertised: of(clients.advertised),
-            inputs.ClientUnadvertised: of(clients.unadvertised),
-            inputs.ClientPaused: of(
-                lambda session, _: parts.paused(session.outbound, session.inbound)
-            ),
-            inputs.ClientArrived: of(clients.arrived),
-            inputs.BrokersPinged: parts.posts.pinged,
-            inputs.LinkHeard: lambda i: peering.heard(i.peer, i.connection),
-            inputs.LinkOpened: lambda i: peering.opened(i.peer, i.connection),
-            inputs.LinkClosed: lambda i: peering.closed(i.peer, i.connection),
-            inputs.DialFailed: lambda i: peering.dial_failed(i.peer),
-            inputs.Persisted: lambda i: clients.persisted(i.token),
-            inputs.MoveRequested: lambda i: parts.engine.propose(i.move),
-            inputs.StopRequested: lambda i: self._request_stop(),
-        }
 
     def _connected(self, input: inputs.ClientConnected) -> None:
         if self._stopping:
@@ -188,22 +161,19 @@ class Broker:
         self.congestion.review()
         if self.links.touched:
             self.links.flush()
-        if self.links.draining and self.links.emptied():
+        if self.links.draining and not self.links.queued.events:
             self._stop()
         return self._context.effects
 
     # Stopping ------------------------------------------------------------------------------
 
     def _request_stop(self) -> None:
-        """Close the sessions, undo what they asked for, empty the links.
-
-        What clients have published is first handed over, or taken home, where they are tethered:
-        links take nothing more once they are being emptied."""
+        """Close the sessions, undo what they asked for, empty the links. What tethered clients have
+        published is handed over or taken home first: emptied links take nothing more."""
         self._stopping = True
         self._parts.engine.stop()
         for session in list(self.clients.sessions):
             self.clients.close(session, STOPPING)
-        self.tethered.take_no_more()
         self.tethered_subscribers.stop()
         if self._context.options.stop_s_max:
             at = self._context.now + self._context.options.stop_s_max
@@ -220,9 +190,8 @@ class Broker:
 
     def _is_late(self) -> None:
         """An orderly stop has taken too long."""
-        if self._stopping:
-            self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
-            self._stop()
+        self._context.emit(Warn(self.broker_id, "stopped with links not emptied"))
+        self._stop()
 
     def _stop(self) -> None:
         if not self.stopped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from gravitate.model.events import Bodies
@@ -11,14 +12,12 @@ COMPACT_BYTES_MIN: Final = 64 * 1024
 in would be wasted."""
 
 
+@dataclass(slots=True, eq=False)
 class Measure:
     """Grows and shrinks with what it is told of."""
 
-    __slots__ = ("events", "size_bytes")
-
-    def __init__(self) -> None:
-        self.events = 0
-        self.size_bytes = 0
+    events: int = 0
+    size_bytes: int = 0
 
     def add(self, bodies: Bodies) -> None:
         self.events += len(bodies)

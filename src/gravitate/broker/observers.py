@@ -40,6 +40,11 @@ class Matched(NamedTuple):
 class Observer:
     """Override what you need; every method does nothing by default."""
 
+    def mark(self, batch: Batch, now: float) -> int:
+        """The trace mark for a batch that its first broker takes in, which stays with every part of
+        it at all brokers; 0: none."""
+        return 0
+
     def on_published(self, broker: str, batch: Batch, now: float) -> None:
         """The first broker took the batch in: the one that the publisher is attached to, be it by a
         tether. `batch.published_at` is when its client's broker did."""

@@ -13,7 +13,7 @@ the order of additions and removals.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -42,7 +42,7 @@ class Matcher:
         self.version = 0
         self._arena = Arena()
         self._vocabulary = Vocabulary(self._arena)
-        self._records: dict[int, tuple[int, ...]] = {}
+        self._records: dict[Hashable, tuple[int, ...]] = {}
         self._record_count = 0
         self._records_used = 0
         self._records_free: list[int] = []
@@ -63,7 +63,7 @@ class Matcher:
             self._attributes = frozenset(self._vocabulary.attributes)
         return self._attributes
 
-    def add(self, key: int, filter: Filter, destination: int) -> None:
+    def add(self, key: Hashable, filter: Filter, destination: int) -> None:
         """Add a filter under a key that is not in use."""
         assert key not in self._records, f"key {key} is in use"
         assert destination >= 0, destination
@@ -80,7 +80,7 @@ class Matcher:
         if self._additions_left <= 0:
             self._rearrange()
 
-    def remove(self, key: int) -> None:
+    def remove(self, key: Hashable) -> None:
         """Remove the filter under `key`."""
         names = len(self._vocabulary.attributes)
         for record in self._records.pop(key):

@@ -78,7 +78,7 @@ class End:
 
 EFFECTS: list[e.Effect] = [
     e.Deliver(1, BATCH, 0, 0),
-    e.Send("b", 7, Ping(0.0)),
+    e.Send(7, Ping(0.0)),
     e.Accept(2, 1),
     e.Tell(1, e.Stay()),
     e.Deliver(3, BATCH, 0, 0),

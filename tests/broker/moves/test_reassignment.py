@@ -137,7 +137,7 @@ class Scene:
             name
             for name, broker in self.wired.brokers.items()
             if not broker.stopped
-            for entry in broker.router.entries().values()
+            for entry in broker.router.table.subscriptions.values()
             if entry.last_hop is None
         ]
         assert here == list(places)
@@ -145,7 +145,7 @@ class Scene:
             if broker.stopped:
                 continue
             assert len(broker.guests) == 0
-            assert broker._parts.paths.lock.holders(self.wired.now) == []
+            assert not broker._parts.paths.lock.held(self.wired.now)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ class Scene:
             assert self.wired.delivered(broker, f"sub-{broker}") == wanted, broker
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.held(0.0)]
 
     def last(self, broker: str, kind: type) -> object:
         found = told(self.wired.effects[broker], kind)
@@ -101,7 +101,7 @@ class Scene:
             name: entry.last_hop
             for name, broker in self.wired.brokers.items()
             if not broker.stopped
-            for entry in broker.router.advertisements().values()
+            for entry in broker.router.table.advertisements.values()
         }
 
 
@@ -173,7 +173,7 @@ def test_what_was_advertised_where_it_was_still_counts_where_it_is(scene: Scene)
         publish("d", f"e/{number}")
     publish("d", "a/0")
     scene.served()
-    assert set(scene.wired.brokers["d"].router.advertisements()) == {"pub#1/topic:/#"}
+    assert set(scene.wired.brokers["d"].router.table.advertisements) == {"pub#1/topic:/#"}
 
 
 def test_what_it_sends_before_it_has_arrived_waits_and_is_not_accepted(scene: Scene) -> None:
@@ -266,7 +266,7 @@ def test_a_publisher_that_vanishes_on_its_way_leaves_nothing_behind(scene: Scene
     scene.wired.pass_time(PATIENCE_S[State.LEAVING] + 1)
     assert scene.ends.outcomes == [MoveOutcome.ROLLED_BACK]
     assert scene.toward() == {}
-    assert not len(scene.wired.brokers["a"].publishers.departing)
+    assert not list(scene.wired.brokers["a"].publishers.departing)
 
 
 def test_a_source_that_was_restarted_confirms_what_it_does_not_remember(scene: Scene) -> None:
@@ -344,11 +344,11 @@ def test_what_ends_while_it_is_told_the_other_way_ends_everywhere() -> None:
         wired.handle(broker, *inputs)
 
     begin("a", 1)
-    while not wired.brokers["b"].router.advertisements():
+    while not wired.brokers["b"].router.table.advertisements:
         wired.step()
     begin("c", 2, ClientUnadvertised(at("pub"), "own"))
     wired.run()
-    assert {name: b.router.advertisements() for name, b in wired.brokers.items()} == {
+    assert {name: b.router.table.advertisements for name, b in wired.brokers.items()} == {
         name: {} for name in "abcd"
     }
 
@@ -365,4 +365,4 @@ def test_two_that_say_they_are_one_and_the_same_do_not_make_brokers_quarrel() ->
     wired.run()
     wired.disconnect("a", "twin")
     wired.disconnect("d", "twin")
-    assert [len(broker.router.advertisements()) for broker in wired.brokers.values()] == [0] * 5
+    assert [len(broker.router.table.advertisements) for broker in wired.brokers.values()] == [0] * 5

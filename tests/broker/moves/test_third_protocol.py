@@ -14,7 +14,7 @@ import pytest
 
 from gravitate.broker.interface.inputs import MoveRequested, StopRequested
 from gravitate.broker.mechanisms.mechanism import Mechanism
-from gravitate.broker.moves.engine import Begun, Engine, Run
+from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.table import LEASE, On, Part, Row, Wait, opening, opening_waits
 from gravitate.model.moves import Move, MoveOutcome
 from tests.support.wired import Wired
@@ -95,8 +95,8 @@ class Tokens(Mechanism):
     def objection(self, move: HandOver) -> str:
         return "" if move.id in self.tokens else f"{move.id} is not here"
 
-    def begin(self, move: HandOver) -> Begun:
-        return Begun(move.id)
+    def begin(self, move: HandOver) -> tuple[str, str]:
+        return move.id, ""
 
     def on_message(self, peer: str, body: bytes, now: float) -> None:
         what, token = body.decode().split()
@@ -159,7 +159,7 @@ class Scene:
         for broker in self.wired.brokers.values():
             if not broker.stopped:
                 assert not any(broker.engine.under_way())
-                assert broker._parts.paths.lock.holders(self.wired.now) == []
+                assert not broker._parts.paths.lock.held(self.wired.now)
 
 
 @pytest.fixture

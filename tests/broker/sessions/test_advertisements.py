@@ -33,7 +33,8 @@ def test_they_meet_what_one_of_them_intersects(
     assert dict(found) == known
     for wanted in asked:
         assert found.meet(wanted) == any(intersects(f, wanted) for f in known.values())
-    found.clear()
+    for key in known:
+        found.take(key)
     assert not any(map(found.meet, asked))
 
 

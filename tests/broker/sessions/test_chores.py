@@ -43,12 +43,12 @@ def subscriptions(client: str) -> list[ClientSubscribed]:
 
 def leave(wired: Wired, name: str, client: str) -> list[int]:
     """A client leaves: how many entries each step of its broker takes out of its table."""
-    broker, sizes = wired.brokers[name], [len(wired.brokers[name].router.entries())]
+    broker, sizes = wired.brokers[name], [len(wired.brokers[name].router.table.subscriptions)]
     effects = broker.handle([ClientDisconnected(at(client))], wired.now)
-    sizes.append(len(broker.router.entries()))
+    sizes.append(len(broker.router.table.subscriptions))
     while SetTimer(ChoresLeft(), wired.now) in effects:
         effects = broker.handle([TimerFired(ChoresLeft(), wired.now)], wired.now)
-        sizes.append(len(broker.router.entries()))
+        sizes.append(len(broker.router.table.subscriptions))
     return [before - after for before, after in pairwise(sizes) if before > after]
 
 
@@ -84,7 +84,7 @@ def test_a_publisher_that_comes_back_at_once_takes_what_has_not_ended_along(wire
     wired.tell("a", ClientConnected(at("pub"), "pub", 1, counts=True, attachment=1))
     wired.tell("a", *(ClientAdvertised(at("pub"), f"a{n}", parse(f"x = {n}")) for n in range(MANY)))
     wired.pass_time(1.0)
-    assert len(wired.brokers["c"].router.advertisements()) == MANY
+    assert len(wired.brokers["c"].router.table.advertisements) == MANY
     wired.publish("a", "pub", {"x": MANY - 1})
     assert wired.delivered("c", "sub") == [("pub", 1)]
 

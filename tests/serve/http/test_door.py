@@ -368,7 +368,7 @@ def test_a_broker_is_ready_when_all_neighbours_were_heard_and_those_there_have_a
         assert (await ready())[0] == 200
         far = lab.Client(left, "far")
         far.publish(b"1")
-        await lab.eventually(lambda: middle.broker.router.advertisements())
+        await lab.eventually(lambda: middle.broker.router.table.advertisements)
         await left.close()
         await lab.eventually(lambda: middle.readiness().down == ["b1"])
         # Who is away does not make it unready; what it cannot settle there is told.

@@ -157,7 +157,7 @@ def test_a_broker_stops_while_a_long_subscribe_is_taken() -> None:
             node = door._host
             raw = await Raw.connected(door)
             raw.send(subscribe(many(10 * MANY)))
-            while not node.broker.router.entries():  # type: ignore[attr-defined]
+            while not node.broker.router.table.subscriptions:  # type: ignore[attr-defined]
                 await asyncio.sleep(0)
             await node.stop()  # type: ignore[attr-defined]
             assert (await raw.get(p.Disconnect)).reason == ReasonCode.SERVER_SHUTTING_DOWN

@@ -10,7 +10,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.client.moving import address_of, asked, audience, door_of, live, relocated
 from tests.serve.mqtt.talk import Raw, on_loop
 
-from gravitate.broker.links.link import LinkState, Role
+from gravitate.broker.links.link import LinkState
 from gravitate.serve.control.network import LiveNetwork
 
 RATE_PER_S = 500
@@ -57,7 +57,7 @@ def tether_links(running: LiveNetwork) -> set[tuple[str, str]]:
         (id, link.peer)
         for id, node in running.nodes.items()
         for link in node.broker.links
-        if Role.TETHER in link.roles
+        if link.tethers
     }
 
 

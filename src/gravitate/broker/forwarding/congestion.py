@@ -15,15 +15,15 @@ Owns who is held because of which link, and who said so. Does not know what hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.links.link import Link
-from gravitate.broker.links.table import LinkTable
+from gravitate.broker.links.table import QUEUED, LinkTable
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.frames import Congested, Control, Drained, Publications
-from gravitate.broker.messages.tether import Deliveries, HandedOver
+from gravitate.broker.messages.frames import Congested, Control, Drained
 from gravitate.broker.routing.router import Router
 
 CongestedLink = tuple[str, str]
@@ -39,30 +39,24 @@ LIVES_MAX: Final = 1_000
 """Publishers in one message."""
 
 
+@dataclass(slots=True)
 class _Word:
     """What is known here of one congested link."""
 
-    __slots__ = ("held", "said_by", "told")
-
-    def __init__(self, said_by: str | None) -> None:
-        self.said_by = said_by
-        """The neighbour that said it; None: the link is this broker's own."""
-        self.told: dict[str, None] = {}
-        """Neighbours that were told."""
-        self.held: dict[Life, None] = {}
-        """Publishers here that are held because of it."""
+    said_by: str | None
+    """The neighbour that said it; None: the link is this broker's own."""
+    told: dict[str, None] = field(default_factory=dict)
+    """Neighbours that were told."""
+    held: dict[Life, None] = field(default_factory=dict)
+    """Publishers here that are held because of it."""
 
 
+@dataclass(slots=True)
 class _Own:
-    """A congested link of this broker's."""
+    """Publishers that have been told of an own link, and need not be again for a while."""
 
-    __slots__ = ("link", "told", "told_since")
-
-    def __init__(self, link: Link, now: float) -> None:
-        self.link = link
-        self.told: set[Life] = set()
-        """Publishers that have been told, and need not be again for a while."""
-        self.told_since = now
+    told_since: float
+    told: set[Life] = field(default_factory=set)
 
 
 class CongestionView:
@@ -78,8 +72,7 @@ class CongestionView:
         is_here: Callable[[Life], bool],
         update: Callable[[Life], None],
     ) -> None:
-        options = context.options
-        self._context = context
+        self._context, options = context, context.options
         self._high = (options.link_queue_events_max, options.link_queue_bytes_max)
         self._low = (self._high[0] // 2, self._high[1] // 2)
         self._links = links
@@ -87,8 +80,8 @@ class CongestionView:
         self._send = send
         self._is_here = is_here
         self._update = update
-        self._own: dict[str, _Own] = {}
-        """By neighbour."""
+        self._own: dict[Link, _Own] = {}
+        """This broker's congested links."""
         self._words: dict[CongestedLink, _Word] = {}
         self._held: dict[Life, dict[CongestedLink, None]] = {}
 
@@ -105,25 +98,19 @@ class CongestionView:
 
     def review(self) -> None:
         """Look at this broker's own links, at the end of a step."""
-        if self._own or self._links.queued.exceeds(*self._high):
-            self._note_drained()
-            self._note_congested()
-
-    def _note_drained(self) -> None:
-        for peer, own in list(self._own.items()):
-            if not own.link.queued.exceeds(*self._low):
-                del self._own[peer]
-                own.link.crossing = None
-                self._take_back((self._context.broker_id, peer))
-
-    def _note_congested(self) -> None:
+        if not self._own and not self._links.queued.exceeds(*self._high):
+            return
         here, now = self._context.broker_id, self._context.now
+        for link in [link for link in self._own if not link.queued.exceeds(*self._low)]:
+            del self._own[link]
+            link.crossing = None
+            self._take_back((here, link.peer))
         for link in self._links:
-            own = self._own.get(link.peer)
+            own = self._own.get(link)
             if own is None:
                 if not link.queued.exceeds(*self._high):
                     continue
-                own = self._own[link.peer] = _Own(link, now)
+                own = self._own[link] = _Own(now)
                 link.crossing = _latest(link)
             if now >= own.told_since + AGAIN_S:
                 own.told.clear()
@@ -155,7 +142,9 @@ class CongestionView:
             self._take_back(link)
 
     def left(self, life: Life) -> None:
-        """A publisher is not here any more."""
+        """A publisher has left; another of its life may be here."""
+        if self._is_here(life):
+            return
         for link in self._held.pop(life, ()):
             del self._words[link].held[life]
             self._drop_idle(link)
@@ -177,8 +166,8 @@ class CongestionView:
                     ways.setdefault(side, []).append(life)
         for peer, some in ways.items():
             word.told[peer] = None
-            for part in _parts(some):
-                self._send(peer, Congested(link, part))
+            for at in range(0, len(some), LIVES_MAX):
+                self._send(peer, Congested(link, tuple(some[at : at + LIVES_MAX])))
         self._drop_idle(link)
 
     def _take_back(self, link: CongestedLink) -> None:
@@ -192,8 +181,7 @@ class CongestionView:
                 del self._held[life]
                 self._update(life)
         for peer in word.told:
-            if self._links.is_neighbour(peer):
-                self._send(peer, Drained(link))
+            self._send(peer, Drained(link))
 
     def _drop_idle(self, link: CongestedLink) -> None:
         """A word that concerns nobody need not be remembered."""
@@ -208,10 +196,6 @@ def _latest(link: Link) -> dict[Life, None]:
     return {
         batch.stream: None
         for message in messages
-        if isinstance(message, Publications | HandedOver | Deliveries)
+        if isinstance(message, QUEUED)
         for batch in message.batches
     }
-
-
-def _parts(lives: list[Life]) -> Iterable[tuple[Life, ...]]:
-    return (tuple(lives[at : at + LIVES_MAX]) for at in range(0, len(lives), LIVES_MAX))

@@ -2,16 +2,18 @@
 
 A destination is an anchor (a broker to send towards) or a subscription of a local client. A
 `Plan` is what a set of destinations comes to: the neighbours to send to and the sessions to
-deliver to, each once, with the best quality of service that was asked for.
+deliver to, each once, with the best quality of service that was asked for. Which neighbours lead to
+the anchors that want an event is for a forwarding strategy to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from gravitate.broker.forwarding.receiver import Receiver, Subscription
-from gravitate.broker.forwarding.strategy import Forwarder
+from gravitate.overlay.strategies import S0, Forwarding
 
 LocalSubscription = Subscription[Any]
 
@@ -19,6 +21,17 @@ NOWHERE: Final = ""
 """In place of a subscription that nothing goes to any more; no broker has this name."""
 PLANNED_MAX: Final = 500_000
 """Destinations in all plans that are remembered; some hundred bytes each."""
+
+Forwarder = Callable[[Collection[str], str | None], tuple[str, ...]]
+"""Whom to send to so that every anchor is reached: each once, sorted, never where it came from."""
+
+
+def primary_links(anchors: Collection[str], came_from: str | None) -> tuple[str, ...]:
+    """Primary links alone: with `delta = 1` an anchor is the neighbour itself."""
+    return tuple(sorted({*anchors} - {came_from}))
+
+
+FORWARDERS: Final[Mapping[Forwarding, Forwarder]] = {S0: primary_links}
 
 
 class Plan:
@@ -35,12 +48,12 @@ class Plan:
 
 class Destinations:
     def __init__(self, forwarder: Forwarder) -> None:
-        self._forwarder = forwarder
+        self._hops = forwarder
         self._stands_for: list[str | LocalSubscription | None] = []
         """Anchors and subscriptions by number; None: the number is free."""
         self._free: list[int] = []
         self._anchors: dict[str, int] = {}
-        self._plans: dict[str | None, dict[tuple[int, ...], Plan]] = {}
+        self._plans: dict[str | None, dict[tuple[int, ...], Plan]] = defaultdict(dict)
         """By where events came from. Invalidated by any destination that is removed or changed
         (`changed`); one that is new is in no plan."""
         self._planned = 0
@@ -74,16 +87,12 @@ class Destinations:
         self._planned = 0
 
     def plan(self, destinations: tuple[int, ...], came_from: str | None) -> Plan:
-        plans = self._plans.get(came_from)
-        if plans is None:
-            plans = self._plans[came_from] = {}
-        plan = plans.get(destinations)
+        plan = self._plans[came_from].get(destinations)
         if plan is None:
             plan = self._make_plan(destinations, came_from)
             if self._planned > PLANNED_MAX:
                 self.changed()
-                plans = self._plans[came_from] = {}
-            plans[destinations] = plan
+            self._plans[came_from][destinations] = plan
             self._planned += 1 + len(destinations)
         return plan
 
@@ -103,7 +112,7 @@ class Destinations:
                 _, other_qos, other_no_local = sessions[session]
                 qos, no_local = max(qos, other_qos), no_local and other_no_local
             sessions[session] = (session, qos, no_local)
-        return Plan(self._forwarder.hops(anchors, came_from), list(sessions.values()))
+        return Plan(self._hops(anchors, came_from), list(sessions.values()))
 
     def _allocate(self, target: str | LocalSubscription) -> int:
         if self._free:

@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections import deque
 
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.links.link import Mark
+from gravitate.broker.links.link import Link, Mark
 from gravitate.broker.links.table import LinkTable
 from gravitate.model.events import Batch
+
+Numbers = dict[Link, tuple[int, int]]
+"""Up to where neighbours are to acknowledge what is queued for them, and in which series."""
 
 
 class Handovers:
@@ -22,9 +25,8 @@ class Handovers:
         self._links = links
         self._routed: list[tuple[Mark, set[str]]] = []
         """Of this step: what has brought something, and whom it was passed on to."""
-        self._waiting: dict[str, deque[tuple[Mark, dict[str, tuple[int, int]]]]] = {}
-        """The same of earlier ones, by who has handed it over, with the numbers that neighbours are
-        to acknowledge."""
+        self._waiting: dict[Link, deque[tuple[Mark, Numbers]]] = {}
+        """The same of earlier ones, by who has handed it over."""
 
     def route(self, batch: Batch, mark: Mark) -> None:
         """Pass on a publication that a message has brought, which is retained."""
@@ -40,35 +42,25 @@ class Handovers:
         if not self._routed and not self._waiting:
             return
         for mark, peers in self._routed:
-            waiting = self._waiting.setdefault(mark.peer, deque())
-            waiting.append((mark, {peer: self._queued(peer) for peer in peers}))
+            links = (self._links[peer] for peer in peers)
+            numbers = {link: (link.series, link.tail.last) for link in links}
+            self._waiting.setdefault(mark.link, deque()).append((mark, numbers))
         self._routed.clear()
-        for origin in list(self._waiting):
-            self._review(self._waiting[origin])
-            if not self._waiting[origin]:
+        for origin, waiting in list(self._waiting.items()):
+            while waiting and _have_all(waiting[0][1]):
+                self._links.let_go(waiting.popleft()[0])
+            if not waiting:
                 del self._waiting[origin]
 
-    def _review(self, waiting: deque[tuple[Mark, dict[str, tuple[int, int]]]]) -> None:
-        while waiting:
-            mark, numbers = waiting[0]
-            for peer in [peer for peer in numbers if self._has(peer, numbers)]:
-                del numbers[peer]
-            if numbers:
-                return
-            waiting.popleft()
-            self._links.let_go(mark)
 
-    def _queued(self, peer: str) -> tuple[int, int]:
-        """Up to where something is queued for a neighbour, and in which numbering."""
-        link = self._links[peer]
-        return link.series, link.tail.last
-
-    def _has(self, peer: str, numbers: dict[str, tuple[int, int]]) -> bool:
-        """Whether a neighbour has what it is to acknowledge, or will never have it."""
-        if peer not in self._links or self._links[peer].given_up:
-            return True
-        series, _ = self._queued(peer)
-        if series != numbers[peer][0]:
-            # The link has started anew: what is queued on it has other numbers now.
-            numbers[peer] = self._queued(peer)
-        return self._links[peer].taken >= numbers[peer][1]
+def _have_all(numbers: Numbers) -> bool:
+    """Whether all neighbours have what they are to acknowledge, or will never have it; those that
+    do are not looked at again."""
+    for link, (series, last) in list(numbers.items()):
+        if series != link.series:
+            # It has started anew: what is queued on it has other numbers now.
+            last = link.tail.last
+            numbers[link] = (link.series, last)
+        if link.given_up or link.taken >= last:
+            del numbers[link]
+    return not numbers

@@ -6,27 +6,32 @@ or session that gets several such groups gets them merged back into counter orde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.destinations import Destinations
 from gravitate.broker.forwarding.receiver import Receiver
-from gravitate.broker.forwarding.recent import Recent
 from gravitate.broker.interface.effects import Deliver
 from gravitate.broker.links.table import LinkTable
+from gravitate.broker.measure import Measure
 from gravitate.broker.messages.frames import Carrying, Control, Publications
 from gravitate.broker.observers import Matched
 from gravitate.broker.routing.router import Router
 from gravitate.model.events import Batch
 
+RECENT_EVENTS_MAX: Final = 10_000
+RECENT_BYTES_MAX: Final = 8 * 1024 * 1024
+RECENT_S_MAX: Final = 40.0
+"""How long neighbours are waited for that may remind this broker of something."""
+
 
 class Dispatch:
     def __init__(
-        self,
-        context: Context,
-        router: Router,
-        destinations: Destinations,
-        links: LinkTable,
+        self, context: Context, router: Router, destinations: Destinations, links: LinkTable
     ) -> None:
         self._context = context
         self._router = router
@@ -40,9 +45,7 @@ class Dispatch:
         """What has come so far; None: that is not needed any more."""
         self.passed_on: set[str] | None = None
         """Notes whom something is passed on to, while somebody wants to know."""
-        self.events_in = 0
-        self.events_forwarded = 0
-        self.events_delivered = 0
+        self.events_in = self.events_forwarded = self.events_delivered = 0
         self.events_dropped = 0
         """At QoS 0, because a client was too slow."""
         self.events_overflowed = 0
@@ -168,10 +171,9 @@ class Dispatch:
     def _observe_hop(
         self, batch: Batch, came_from: str | None, answers: Sequence[tuple[int, ...]]
     ) -> None:
-        plans = [self._destinations.plan(answer, came_from) for answer in answers]
-        local = [plan.session_ids for plan in plans]
-        links = [plan.hops for plan in plans]
-        context = self._context
+        context, plan = self._context, self._destinations.plan
+        plans = [plan(answer, came_from) for answer in answers]
+        local, links = [one.session_ids for one in plans], [one.hops for one in plans]
         hop = Matched(context.broker_id, came_from, batch, local, links)
         for observer in context.observers:
             observer.on_hop(hop, context.now)
@@ -180,6 +182,30 @@ class Dispatch:
         context = self._context
         for observer in context.observers:
             observer.on_dropped(context.broker_id, session.id, count, reason, context.now)
+
+
+class Recent:
+    """What has come since a broker started, until its neighbours have said what it has forgotten.
+
+    A broker that was killed is reminded by its neighbours of whom it served for others
+    (`deposits`). One that was away at the same time cannot, and may be heard before those who can:
+    so what comes meanwhile is remembered, and given to whom it was for when they are known. Beyond
+    the bounds the oldest is forgotten; and all of it when every neighbour has been heard, or some
+    have not for long."""
+
+    def __init__(self) -> None:
+        self._batches: deque[Batch] = deque()
+        self._measure = Measure()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self._batches)
+
+    def note(self, batch: Batch) -> None:
+        batch = batch.compacted()
+        self._batches.append(batch)
+        self._measure.add(batch.bodies)
+        while self._measure.exceeds(RECENT_EVENTS_MAX, RECENT_BYTES_MAX):
+            self._measure.take(self._batches.popleft().bodies)
 
 
 class _Parts:
@@ -206,10 +232,5 @@ class _Parts:
         if len({qos for _, qos in wanted}) == 1:
             return [(self.merged(tuple(group for group, _ in wanted)), wanted[0][1])]
         asked = sorted((i, qos) for group, qos in wanted for i in self._indices[group])
-        runs: list[tuple[list[int], int]] = []
-        for index, qos in asked:
-            if runs and runs[-1][1] == qos:
-                runs[-1][0].append(index)
-            else:
-                runs.append(([index], qos))
-        return [(self._batch.select(indices), qos) for indices, qos in runs]
+        runs = groupby(asked, itemgetter(1))
+        return [(self._batch.select([i for i, _ in run]), qos) for qos, run in runs]

@@ -56,9 +56,8 @@ class Receiver(ABC):
         """Hold no longer; what was kept, in order, to be offered now."""
 
     def saw(self, publisher: Life, first: int, last: int) -> bool:
-        """Note that the client gets a publisher's events `first` to `last`.
-
-        False, and nothing is noted, when it has been given some of them before."""
+        """Note that the client gets a publisher's events `first` to `last`; False, and nothing is
+        noted, when it has been given some of them before."""
         seen = self._seen
         before = seen.get(publisher, 0)
         if first <= before:
@@ -88,8 +87,7 @@ class Receiver(ABC):
 
     def fresh(self, batch: Batch) -> Batch | None:
         """The part of the batch the client has not been given before."""
-        publisher = batch.stream
-        counters = batch.counters
+        publisher, counters = batch.stream, batch.counters
         if self.saw(publisher, counters[0], counters[-1]):
             return batch
         before = self._seen[publisher]
@@ -115,8 +113,7 @@ R = TypeVar("R", bound=Receiver)
 
 @dataclass(slots=True, eq=False)
 class Subscription(Generic[R]):
-    """One that is served by this broker, and the destination that stands for it once it is added to
-    them."""
+    """One that is served here, and the destination that stands for it once it has one."""
 
     receiver: R
     wanted: Wanted

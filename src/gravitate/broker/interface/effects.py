@@ -10,9 +10,6 @@ from gravitate.model.events import Batch
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Write `frame` to a connection that is open."""
-
-    peer: str
     connection: int
     frame: Frame
 
@@ -37,8 +34,6 @@ class Accept(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """Let the client of a connection know."""
-
     connection: int
     word: Word
 
@@ -62,8 +57,7 @@ class HoldReading(msgspec.Struct, frozen=True):
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """The client is expected at broker `target`: it asks for nothing more here and answers
-    `ClientPaused`."""
+    """The client is expected at `target`, asks for nothing more here and answers `ClientPaused`."""
 
     target: str
 
@@ -73,8 +67,7 @@ class Stay(msgspec.Struct, frozen=True):
 
 
 class PingBrokers(msgspec.Struct, frozen=True):
-    """Let the client measure its round trips to `brokers`, and answer `BrokersPinged(token)`.
-    Only clients that follow are asked."""
+    """Let a client that follows measure its round trips, and answer `BrokersPinged(token)`."""
 
     brokers: tuple[str, ...]
     token: int
@@ -86,8 +79,7 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 class CloseSession(msgspec.Struct, frozen=True):
-    """The session has ended; `reason` is one of the names below, `target` the broker to go to if
-    the client was told to move."""
+    """`reason` is one of the names below, `target` where a client goes that was told to move."""
 
     reason: str
     target: str = ""
@@ -120,7 +112,6 @@ class OpenLink(msgspec.Struct, frozen=True):
 
 
 class CloseLink(msgspec.Struct, frozen=True):
-    peer: str
     connection: int
     reason: str
 

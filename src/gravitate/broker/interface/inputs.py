@@ -17,6 +17,19 @@ from gravitate.model.filters import Filter
 from gravitate.model.moves import Move
 
 
+class Input(msgspec.Struct, frozen=True):
+    """All that a broker is told; `core` has what takes each kind."""
+
+
+class _OfClient(Input, frozen=True):
+    connection: int
+
+
+class _OfPeer(Input, frozen=True):
+    peer: str
+    connection: int
+
+
 class Continues(str, enum.Enum):
     """Which session a client goes on with that was told to move."""
 
@@ -28,14 +41,13 @@ class Continues(str, enum.Enum):
     """The one it had here, if it is still known."""
 
 
-class ClientConnected(msgspec.Struct, frozen=True):
+class ClientConnected(_OfClient, frozen=True):
     """A client opened a session; one of the same id that is still open is taken over.
 
     `incarnation` must grow with every connect of the client. A client that counts its own
     publications (`counts=True`) keeps its incarnation over reconnects, so that what it sends
     again is recognised. `window` is how many unacknowledged deliveries it takes."""
 
-    connection: int
     session: str
     """The client's id."""
     incarnation: int
@@ -50,128 +62,100 @@ class ClientConnected(msgspec.Struct, frozen=True):
     """What it has come for, having received nothing since its session was closed for a move."""
 
 
-class ClientDisconnected(msgspec.Struct, frozen=True):
+class ClientDisconnected(_OfClient, frozen=True):
     """The session ended; its subscriptions and advertisements go with it."""
 
-    connection: int
 
-
-class ClientSubscribed(msgspec.Struct, frozen=True):
+class ClientSubscribed(_OfClient, frozen=True):
     """The client wants events matching `filter`; a subscription of the same name is replaced."""
 
-    connection: int
     name: str
     filter: Filter
     qos: int = 0
     no_local: bool = False
 
 
-class ClientUnsubscribed(msgspec.Struct, frozen=True):
-    connection: int
+class ClientUnsubscribed(_OfClient, frozen=True):
     name: str
 
 
-class ClientAdvertised(msgspec.Struct, frozen=True):
+class ClientAdvertised(_OfClient, frozen=True):
     """The client says what it will publish; one of the same name is replaced."""
 
-    connection: int
     name: str
     filter: Filter
 
 
-class ClientPaused(msgspec.Struct, frozen=True):
+class ClientPaused(_OfClient, frozen=True):
     """The client has been told to move and asks for nothing more here."""
 
-    connection: int
 
-
-class ClientArrived(msgspec.Struct, frozen=True):
+class ClientArrived(_OfClient, frozen=True):
     """The client goes on with a session that it was handed over with, or came back to, and has
     said all that it subscribes to. What was kept for it may be delivered."""
 
-    connection: int
 
+class BrokersPinged(_OfClient, frozen=True):
+    """What a client has measured for `PingBrokers(token)`; who did not answer is missing."""
 
-class BrokersPinged(msgspec.Struct, frozen=True):
-    """The client has measured its round trips to the brokers that `PingBrokers` named, under the
-    same `token`; those that did not answer are missing."""
-
-    connection: int
     token: int
     round_trips_s: dict[str, float]
 
 
-class ClientUnadvertised(msgspec.Struct, frozen=True):
-    connection: int
+class ClientUnadvertised(_OfClient, frozen=True):
     name: str
 
 
-class ClientPublished(msgspec.Struct, frozen=True, gc=False):
-    """Consecutive publications of one client, all of one quality of service.
+class ClientPublished(_OfClient, frozen=True, gc=False):
+    """Consecutive publications of one client, all of one quality of service; `first_counter` is
+    given by clients that count their own."""
 
-    `first_counter` is given by clients that count their own."""
-
-    connection: int
     bodies: Bodies
     qos: int = 0
     first_counter: int | None = None
 
 
-class ClientAcknowledged(msgspec.Struct, frozen=True, gc=False):
+class ClientAcknowledged(_OfClient, frozen=True, gc=False):
     """The client has every delivery up to and including `sequence`."""
 
-    connection: int
     sequence: int
 
 
-class ClientCongested(msgspec.Struct, frozen=True):
+class ClientCongested(_OfClient, frozen=True):
     """The client's connection takes no more (or takes again) for now."""
 
-    connection: int
     congested: bool
 
 
-class MoveRequested(msgspec.Struct, frozen=True):
+class MoveRequested(Input, frozen=True):
     """Somebody outside asks for a move; its end is observed as `on_move`."""
 
     move: Move
 
 
-class LinkOpened(msgspec.Struct, frozen=True):
+class LinkOpened(_OfPeer, frozen=True):
     """A connection to `peer` exists; nothing has been said on it yet."""
 
-    peer: str
-    connection: int
 
-
-class LinkClosed(msgspec.Struct, frozen=True):
+class LinkClosed(_OfPeer, frozen=True):
     """The connection is gone."""
 
-    peer: str
-    connection: int
 
-
-class DialFailed(msgspec.Struct, frozen=True):
+class DialFailed(Input, frozen=True):
     """What `OpenLink` asked for could not be had."""
 
     peer: str
 
 
-class LinkHeard(msgspec.Struct, frozen=True):
-    """Something comes on the connection that is no whole frame yet: the peer is there. Told now
-    and then, not of every read."""
-
-    peer: str
-    connection: int
+class LinkHeard(_OfPeer, frozen=True):
+    """Something comes that is no whole frame yet: the peer is there. Not told of every read."""
 
 
-class FrameReceived(msgspec.Struct, frozen=True):
-    peer: str
-    connection: int
+class FrameReceived(_OfPeer, frozen=True):
     frame: Frame
 
 
-class TimerFired(msgspec.Struct, frozen=True):
+class TimerFired(Input, frozen=True):
     """The time asked for with `SetTimer` has come: `due_at`. A driver's clock may be a little
     behind it; the broker's is not."""
 
@@ -179,36 +163,11 @@ class TimerFired(msgspec.Struct, frozen=True):
     due_at: float
 
 
-class Persisted(msgspec.Struct, frozen=True):
+class Persisted(Input, frozen=True):
     """What `Persist` asked for is on stable storage."""
 
     token: int
 
 
-class StopRequested(msgspec.Struct, frozen=True):
+class StopRequested(Input, frozen=True):
     """Stop in order: close sessions, take nothing new, empty the links, then say `Stopped`."""
-
-
-Input = (
-    ClientConnected
-    | ClientDisconnected
-    | ClientSubscribed
-    | ClientUnsubscribed
-    | ClientAdvertised
-    | ClientUnadvertised
-    | ClientPaused
-    | ClientArrived
-    | BrokersPinged
-    | ClientPublished
-    | ClientAcknowledged
-    | ClientCongested
-    | MoveRequested
-    | LinkOpened
-    | LinkClosed
-    | DialFailed
-    | LinkHeard
-    | FrameReceived
-    | TimerFired
-    | Persisted
-    | StopRequested
-)

@@ -24,7 +24,8 @@ from gravitate.broker.messages.frames import Frame
 
 
 class ClientEnd(Protocol):
-    """Where the effects of a session go. They may be buffered until `flush`."""
+    """Where the effects of a session go. They may be buffered until `flush`, which comes once per
+    connection touched, after all effects of a batch."""
 
     def deliver(self, effect: e.Deliver) -> None: ...
 
@@ -32,9 +33,7 @@ class ClientEnd(Protocol):
 
     def tell(self, word: e.Word) -> None: ...
 
-    def flush(self) -> None:
-        """Once per connection touched, after all effects of a batch."""
-        ...
+    def flush(self) -> None: ...
 
 
 C = TypeVar("C", bound=ClientEnd)
@@ -71,8 +70,6 @@ class Surroundings(Protocol[Served]):
 
 
 class Interpreter(Generic[C]):
-    """Carries out the effects of one broker."""
-
     def __init__(self, around: Surroundings[C]) -> None:
         self._around = around
         self.clients: dict[int, C] = {}

@@ -9,15 +9,15 @@ from __future__ import annotations
 import msgspec
 
 
-class _Timer(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    pass
+class Timer(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """`incoming` has what takes each kind."""
 
 
-class _OfLink(_Timer, frozen=True):
+class _OfLink(Timer, frozen=True):
     peer: str
 
 
-class _OfNumber(_Timer, frozen=True):
+class _OfNumber(Timer, frozen=True):
     number: int
 
 
@@ -49,7 +49,7 @@ class LinkDown(_OfLink, frozen=True):
     """It has been down for longer than tethers wait."""
 
 
-class HoldOver(_Timer, frozen=True):
+class HoldOver(Timer, frozen=True):
     """What a client of this broker has published has waited long enough."""
 
     client: str
@@ -59,13 +59,13 @@ class TetheredHoldOver(_OfNumber, frozen=True):
     """The same of a publisher whose client is connected elsewhere."""
 
 
-class MoveLate(_Timer, frozen=True):
+class MoveLate(Timer, frozen=True):
     """A state of it has lasted long, or too long."""
 
     move: str
 
 
-class LocksOver(_Timer, frozen=True):
+class LocksOver(Timer, frozen=True):
     """A move's hold on this broker has ended."""
 
 
@@ -81,39 +81,22 @@ class RecallAgain(_OfNumber, frozen=True):
     """The broker that a subscriber is recalled from has not answered yet."""
 
 
-class MechanismTimer(_Timer, frozen=True):
+class MechanismTimer(Timer, frozen=True):
     mechanism: str
     key: str
 
 
-class ChoresLeft(_Timer, frozen=True):
+class ChoresLeft(Timer, frozen=True):
     """There is more to undo than one step may."""
 
 
-class RecentOver(_Timer, frozen=True):
+class RecentOver(Timer, frozen=True):
     """Nobody will remind this broker of anything any more."""
 
 
-class StopLate(_Timer, frozen=True):
+class StopLate(Timer, frozen=True):
     """An orderly stop has taken too long."""
 
 
 LinkTimer = AcknowledgeLink | RetryLink | Heartbeat | LinkAbsent | GraceOver
 """Those of a link itself, whatever it is for."""
-
-Timer = (
-    LinkTimer
-    | LinkIdle
-    | LinkDown
-    | HoldOver
-    | TetheredHoldOver
-    | MoveLate
-    | LocksOver
-    | TetherLate
-    | VisitOver
-    | RecallAgain
-    | MechanismTimer
-    | ChoresLeft
-    | RecentOver
-    | StopLate
-)

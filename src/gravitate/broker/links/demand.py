@@ -15,7 +15,6 @@ from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import LinkDown, LinkIdle
-from gravitate.broker.links.link import Role
 from gravitate.broker.links.peering import Peering
 from gravitate.broker.links.table import LinkTable
 
@@ -35,7 +34,7 @@ class TetherLinks:
         links: LinkTable,
         peering: Peering,
         needed: Callable[[str], bool],
-        others: Collection[str] | None = None,
+        others: Collection[str] | None,
     ) -> None:
         self._context = context
         self._links = links
@@ -60,48 +59,43 @@ class TetherLinks:
         return self._others is None or peer in self._others or peer in self._links or peer == here
 
     def want(self, peer: str) -> None:
-        self._peering.add(peer, Role.TETHER)
+        self._peering.add(peer)
 
     def expect(self, move: str, peer: str, for_s: float) -> None:
         """Let `peer` attach the client here that `move` is about."""
-        if peer == self._context.broker_id:
-            return
-        self.want(peer)
-        self._expected[move] = (peer, self._context.now + for_s)
-        self.review(peer)
+        if peer != self._context.broker_id:
+            self.want(peer)
+            self._expected[move] = (peer, self._context.now + for_s)
+            self.review(peer)
 
     def expect_no_more(self, move: str) -> None:
         """The move is over."""
         if move in self._expected:
-            peer, _ = self._expected.pop(move)
-            self.review(peer)
+            self.review(self._expected.pop(move)[0])
 
     def review(self, peer: str) -> None:
         """A tether that went to `peer` may have been the last: look again when none is expected any
         more, or else in a little while."""
-        if self._has_role(peer) and not self._needed(peer):
-            waits = self._expected_until(peer) or [self._context.now + LINGER_S]
-            self._context.set_timer(LinkIdle(peer), max(waits))
+        if self._is_for_tethers(peer) and not self._needed(peer):
+            until = self._expected_until(peer) or self._context.now + LINGER_S
+            self._context.set_timer(LinkIdle(peer), until)
 
     def idle(self, peer: str) -> None:
         """It is time to look whether anybody still needs the link."""
-        if not self._has_role(peer):
-            return
         if self.is_needed(peer):
             self.review(peer)
-        else:
+        elif self._is_for_tethers(peer):
             self._forget(peer)
 
     def down(self, peer: str) -> None:
         """The connection is gone; it may come back."""
-        now = self._context.now
-        if not self._has_role(peer):
+        if not self._is_for_tethers(peer):
             return
         if not self.is_needed(peer):
-            self._context.set_timer(LinkIdle(peer), now)
+            self._context.set_timer(LinkIdle(peer), self._context.now)
         elif peer not in self._down:
             self._down.add(peer)
-            self._context.set_timer(LinkDown(peer), now + DOWN_S_MAX)
+            self._context.set_timer(LinkDown(peer), self._context.now + DOWN_S_MAX)
 
     def up(self, peer: str) -> None:
         self._down.discard(peer)
@@ -111,24 +105,24 @@ class TetherLinks:
         then, with what is under way on it; whoever comes back starts anew."""
         if peer not in self._down:
             return False
-        if self._links.is_neighbour(peer):
-            self._down.discard(peer)
-        else:
+        self._down.remove(peer)
+        if not self._links.is_neighbour(peer):
             self._forget(peer)
         return True
 
     def _forget(self, peer: str) -> None:
         self._expected = {m: e for m, e in self._expected.items() if e[0] != peer}
         self._down.discard(peer)
-        self._peering.release(peer, Role.TETHER)
+        self._peering.release(peer)
 
-    def _has_role(self, peer: str) -> bool:
-        return peer in self._links and Role.TETHER in self._links[peer].roles
+    def _is_for_tethers(self, peer: str) -> bool:
+        return peer in self._links and self._links[peer].tethers
 
     def is_needed(self, peer: str) -> bool:
         """Whether a tether needs a link to `peer`, or one is expected."""
-        return self._needed(peer) or bool(self._expected_until(peer))
+        return self._needed(peer) or self._expected_until(peer) > 0
 
-    def _expected_until(self, peer: str) -> list[float]:
-        now = self._context.now
-        return [until for one, until in self._expected.values() if one == peer and now < until]
+    def _expected_until(self, peer: str) -> float:
+        """0: no tether is expected."""
+        waits = [until for one, until in self._expected.values() if one == peer]
+        return max((until for until in waits if until > self._context.now), default=0.0)

@@ -1,8 +1,11 @@
-"""One link as this side sees it: plain state, changed by `table` and `peering` alone."""
+"""One link as this side sees it: plain state, changed by `table` and `peering` alone; and who is
+told what happens on links."""
 
 from __future__ import annotations
 
 import enum
+import math
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -10,7 +13,8 @@ from gravitate.broker.interface.timers import AcknowledgeLink
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
-from gravitate.broker.messages.frames import Message
+from gravitate.broker.messages.frames import Message, Publications
+from gravitate.broker.observers import LinkChange
 
 
 class LinkState(enum.Enum):
@@ -19,31 +23,41 @@ class LinkState(enum.Enum):
     UP = "up"
 
 
-class Role(str, enum.Enum):
-    """What a link is used for; a link may have several roles, and change them while open."""
-
-    PRIMARY = "primary"
-    TETHER = "tether"
-
-
 class Mark(NamedTuple):
-    """A message that has come over a link: the peer, since which reset, and its number."""
+    """A message that has come over a link: in which of its series, and its number."""
 
-    peer: str
-    reset_number: int
+    link: Link
+    series: int
     number: int
 
 
-class Link:
-    """The state of one link as this side sees it."""
+class LinkEvents(NamedTuple):
+    """Who is told what happens on links, and asked what outlives it."""
 
-    def __init__(self, peer: str, dials: bool, role: Role = Role.PRIMARY) -> None:
+    message: Callable[[str, Message], None]
+    """Takes each message received, in order."""
+    received: Callable[[str, Message], None]
+    """Told of every message that a broker at the other end of a tether has received."""
+    done_with: Callable[[str, Message], None]
+    """Told of every message that it need not have again: it has passed on what was in it."""
+    changed: Callable[[str, LinkChange], None]
+    """Told what becomes of a link; of a reset before anything is sent anew."""
+    collect: Callable[[], None]
+    """Brings in what is under way to links in this call, before a reset divides old and new."""
+    keep: Callable[[str, Publications], Publications]
+    """Makes publications fit for a neighbour that has forgotten everything."""
+
+
+class Link:
+    def __init__(self, peer: str, dials: bool, is_primary: bool) -> None:
         self.peer = peer
         self.dials = dials
-        self.roles = {role}
+        self.is_primary = is_primary
+        """It is the tree's, and stays."""
+        self.tethers = not is_primary
+        """It is for tethers too, or alone, which may change while it is open."""
         self.state = LinkState.DOWN
         self.connection = 0
-        self.has_been_up = False
         self.peer_incarnation = 0
         """The incarnation this link was last reset with; 0: never met."""
         self.has_forgotten = False
@@ -54,15 +68,13 @@ class Link:
         self.received_before: tuple[int, int] | None = None
         """The same of the former numbering, from a reset until something comes in the new one: if
         the connection is lost before that, the peer may go on with the former."""
-        self._oldest: list[int] = []
+        self.oldest: list[int] = []
         """A heap of the keys of `retained`, and of some that are gone."""
         self.retained: dict[int, int] = {}
         """Numbers of messages that have brought something which nobody else has yet: the peer is
         to keep them until somebody does. With how many wait for each."""
-        self.reset_number = 0
-        """Of its last reset, among those of all links."""
         self.series = 1
-        """The numbering of the tail; every reset begins another."""
+        """The numbering of the tail; with every reset another begins, and marks are void."""
         self.tail: Tail[Message] = Tail()
         self.sent = 0
         """Last number sent on this connection."""
@@ -71,8 +83,7 @@ class Link:
         self.queued = Measure()
         """Of the events in the tail."""
         self.crossing: dict[Life, None] | None = None
-        """Whose events were queued since that was last looked at; None: nobody wants to know,
-        because the link is not congested."""
+        """Whose events were queued since the last look; None: it is not congested."""
         self.control_bytes = 0
         """Of everything else in the tail, about."""
         self.starts_anew = False
@@ -83,14 +94,12 @@ class Link:
         self.is_timed = False
         """That timer is set."""
         self.attempts = 0
-        self.heard_at = 0.0
-        self.pinged_at = 0.0
+        self.heard_at = self.pinged_at = 0.0
         self.is_doubted = False
-        """It has been silent for too long, and is looked at once more: this broker may have been
-        paused, and have read nothing since."""
+        """Silent for too long, it is looked at once more: this broker may have been paused."""
         self.refused_first: tuple[int, int] | None = None
         """The numbering, and the first number not acknowledged, when the peer last refused."""
-        self.complained_at: float | None = None
+        self.complained_at = -math.inf
         """When it was last said that the peer refuses the same again and again."""
         self.rtt_s = 0.0
         """Smoothed; 0 while unknown."""
@@ -103,7 +112,7 @@ class Link:
 
     def retains(self) -> int:
         """How many of the last messages received the peer is to keep."""
-        oldest = self._oldest
+        oldest = self.oldest
         while oldest and oldest[0] not in self.retained:
             heappop(oldest)
         return self.received + 1 - oldest[0] if oldest else 0
@@ -111,7 +120,7 @@ class Link:
     def retain(self, number: int) -> None:
         """The peer is to keep a message of its, and what came behind it."""
         if number not in self.retained:
-            heappush(self._oldest, number)
+            heappush(self.oldest, number)
         self.retained[number] = self.retained.get(number, 0) + 1
 
     def let_go(self, number: int) -> bool:
@@ -120,10 +129,6 @@ class Link:
         if left > 0:
             self.retained[number] = left
         return left == 0
-
-    def retain_nothing(self) -> None:
-        self.retained.clear()
-        self._oldest.clear()
 
     def has_received(self) -> tuple[int, int]:
         """The last number of the peer's that is certain, and its numbering."""

@@ -16,40 +16,35 @@ go (`peering`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Send
-from gravitate.broker.links.link import Link, LinkState, Mark, Role
+from gravitate.broker.links.link import Link, LinkEvents, LinkState, Mark
 from gravitate.broker.links.tail import Tail
 from gravitate.broker.measure import COMPACT_BYTES_MIN, Measure
 from gravitate.broker.messages.frames import Acknowledge, Data, Draining, Message, Publications
 from gravitate.broker.messages.parcels import framed, publications, weight_bytes
 from gravitate.broker.messages.tether import Deliveries, HandedOver
 from gravitate.errors import PeerError
-from gravitate.model.events import Batch
+
+QUEUED: Final = (Publications, HandedOver, Deliveries)
+"""Messages that count by their events."""
 
 
 class LinkTable:
-    """All links of a broker. `deliver` takes each message received, in order."""
-
     def __init__(
-        self,
-        context: Context,
-        links: Iterable[tuple[str, bool]],
-        deliver: Callable[[str, Message], None],
-        received: Callable[[str, Message], None],
-        taken: Callable[[str, Message], None],
+        self, context: Context, links: Iterable[tuple[str, bool]], told: LinkEvents
     ) -> None:
         self._context = context
         self._emit = context.emit
         self._options = context.options
-        self._deliver = deliver
-        self._received = received
-        """Told of every message that a broker at the other end of a tether has received."""
-        self._taken = taken
-        """Told of every message that it need not have again: it has passed on what was in it."""
-        self._links = {peer: Link(peer, dials) for peer, dials in sorted(links)}
+        self._frame_max = (context.options.frame_events_max, context.options.frame_bytes_max)
+        self._told = told
+        self._deliver = told.message
+        self._links = {peer: Link(peer, dials, is_primary=True) for peer, dials in sorted(links)}
+        self.get = self._links.get
         self.touched: dict[str, Link] = {}
         """Links with something to send or acknowledge. Emptied by `flush`."""
         self.draining = False
@@ -69,25 +64,20 @@ class LinkTable:
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())
 
-    def get(self, peer: str) -> Link | None:
-        return self._links.get(peer)
-
     def neighbours(self) -> list[str]:
         """Brokers with a primary link to this one, sorted."""
-        return [link.peer for link in self._links.values() if Role.PRIMARY in link.roles]
+        return [link.peer for link in self._links.values() if link.is_primary]
 
     def is_neighbour(self, peer: str) -> bool:
         link = self._links.get(peer)
-        return link is not None and Role.PRIMARY in link.roles
+        return link is not None and link.is_primary
 
     def is_up(self, peer: str) -> bool:
-        link = self._links.get(peer)
-        return link is not None and link.state is LinkState.UP
+        return peer in self._links and self._links[peer].state is LinkState.UP
 
-    def add(self, peer: str, role: Role) -> Link:
-        """A link that did not exist. The broker with the smaller id dials, so that two that make
-        it at once make one."""
-        link = self._links[peer] = Link(peer, self._context.broker_id < peer, role)
+    def add(self, peer: str) -> Link:
+        """A link for tethers. The smaller id dials, so that two that make it at once make one."""
+        link = self._links[peer] = Link(peer, self._context.broker_id < peer, is_primary=False)
         return link
 
     def remove(self, link: Link) -> None:
@@ -103,40 +93,26 @@ class LinkTable:
         link = self._links[peer]
         if link.given_up:
             return
-        if type(message) is Publications:
-            keeps_up = link.state is LinkState.UP and link.queued.size_bytes <= COMPACT_BYTES_MIN
-            if (
-                keeps_up
-                and len(message.batches) == 1
-                and len(message.batches[0].counters) <= self._options.frame_events_max
-            ):
-                link.tail.push(message)
-                self._count(link, message, 1)
-            else:
-                self._send_parts(link, message.batches, keeps_up)
-        elif link.starts_anew:
-            return
-        else:
-            link.tail.push(message)
-            self._count(link, message, 1)
-            self.forget_overflow(link)
-        self.touched[peer] = link
-
-    def _send_parts(self, link: Link, batches: list[Batch], keeps_up: bool) -> None:
-        """Queue batches in messages that fit into frames. What is queued on a link that does not
-        keep up is kept for long, so what else its buffers hold is left behind."""
-        if not keeps_up:
-            batches = [batch.compacted() for batch in batches]
-        options = self._options
-        for part in publications(batches, options.frame_events_max, options.frame_bytes_max):
+        parts: Iterable[Message] = (message,)
+        if type(message) is not Publications:
+            if link.starts_anew:
+                return
+        elif link.state is not LinkState.UP or link.queued.size_bytes > COMPACT_BYTES_MIN:
+            # It is kept for long: what else its buffers hold is left behind.
+            parts = publications([batch.compacted() for batch in message.batches], *self._frame_max)
+        elif len(message.batches) != 1 or len(message.batches[0].counters) > self._frame_max[0]:
+            parts = publications(message.batches, *self._frame_max)
+        for part in parts:
             link.tail.push(part)
             self._count(link, part, 1)
+        self.touched[peer] = link
+        if link.state is LinkState.DOWN:
+            self.forget_overflow(link)
 
     def forget_overflow(self, link: Link) -> None:
         """When too much is to be said on a link that is down, it is forgotten, publications apart:
         the reset that follows says everything anew."""
-        too_much = link.control_bytes > self._options.link_control_bytes_max
-        if too_much and link.state is LinkState.DOWN:
+        if link.control_bytes > self._options.link_control_bytes_max:
             for message in link.tail:
                 if type(message) is not Publications:
                     self._count(link, message, -1)
@@ -144,17 +120,17 @@ class LinkTable:
             link.starts_anew = True
 
     def flush(self) -> None:
-        """Everything queued goes out, in one frame a link unless it is long; acknowledgements
-        ride along."""
+        """All that is queued goes out, in as few frames as hold it; acknowledgements ride along."""
         for link in self.touched.values():
             if link.state is not LinkState.UP:
                 continue
             tail, sent = link.tail, link.sent
             if sent < tail.last:
                 messages = tail.after(sent)
-                for part in (messages,) if len(messages) == 1 else self._framed(messages):
+                parts = (messages,) if len(messages) == 1 else framed(messages, *self._frame_max)
+                for part in parts:
                     data = Data(sent + 1, link.received, part, link.retains())
-                    self._emit(Send(link.peer, link.connection, data))
+                    self._emit(Send(link.connection, data))
                     sent += len(part)
                 link.sent = tail.last
                 link.unacknowledged = 0
@@ -166,29 +142,24 @@ class LinkTable:
                 self._context.set_timer(link.acknowledge_timer, at)
         self.touched.clear()
 
-    def _framed(self, messages: list[Message]) -> Iterator[list[Message]]:
-        return framed(messages, self._options.frame_events_max, self._options.frame_bytes_max)
-
-    def emptied(self) -> bool:
-        """No publication that was sent is unacknowledged; whoever comes back is told the rest
-        anew."""
-        return not any(link.queued.events for link in self._links.values())
-
     def drain(self) -> None:
         """From here on take no more data; acknowledge what was taken."""
         self.draining = True
         for link in self._links.values():
             if link.state is LinkState.UP:
-                self._emit(Send(link.peer, link.connection, Draining()))
+                self._emit(Send(link.connection, Draining()))
                 self.touched[link.peer] = link
 
     def empty(self, link: Link) -> None:
-        """Forget what is under way on a link."""
+        """Forget what is under way, and count anew: what the peer has had is known no longer."""
         self.queued.events -= link.queued.events
         self.queued.size_bytes -= link.queued.size_bytes
         link.queued = Measure()
         link.control_bytes = link.taken = 0
         link.tail = Tail()
+        link.series += 1
+        link.retained.clear()
+        link.oldest.clear()
 
     # What is received ----------------------------------------------------------------------
 
@@ -217,25 +188,18 @@ class LinkTable:
         if self.brought is not None:
             return self.brought
         link = self._current
-        return None if link is None else Mark(link.peer, link.reset_number, link.received)
+        return None if link is None else Mark(link, link.series, link.received)
 
     def retain(self, mark: Mark | None) -> None:
         """Let the peer keep a message, and what came behind it, until it is let go of as often."""
-        link = self._marked(mark)
-        if mark is not None and link is not None:
-            link.retain(mark.number)
+        if mark is not None and mark.series == mark.link.series:
+            mark.link.retain(mark.number)
 
     def let_go(self, mark: Mark | None) -> None:
-        link = self._marked(mark)
-        if mark is not None and link is not None and link.let_go(mark.number):
-            link.unacknowledged = max(1, link.unacknowledged)
-            self.touched[link.peer] = link
-
-    def _marked(self, mark: Mark | None) -> Link | None:
-        if mark is None:
-            return None
-        link = self._links.get(mark.peer)
-        return link if link is not None and link.reset_number == mark.reset_number else None
+        if mark is None or mark.series != mark.link.series or not mark.link.let_go(mark.number):
+            return
+        mark.link.unacknowledged = max(1, mark.link.unacknowledged)
+        self.touched[mark.link.peer] = mark.link
 
     def takes_from(self, link: Link) -> bool:
         return not self.draining or (link.peer_draining and link.peer < self._context.broker_id)
@@ -244,20 +208,20 @@ class LinkTable:
         """The peer has what was sent up to `number`, and would have the last `retained` kept."""
         if number > link.tail.last or not 0 <= retained <= number:
             raise PeerError("sequence", f"{number} was never sent")
-        tethers = Role.TETHER in link.roles
+        tethers = link.tethers
         if number > link.taken:
             if tethers:
                 for message in link.tail.after(link.taken, number):
-                    self._received(link.peer, message)
+                    self._told.received(link.peer, message)
             link.taken = number
         for message in link.tail.acknowledge(number - retained):
             self._count(link, message, -1)
             if tethers:
-                self._taken(link.peer, message)
+                self._told.done_with(link.peer, message)
 
     def _count(self, link: Link, message: Message, sign: int) -> None:
         """A message comes into the tail (1), or leaves it (-1)."""
-        if not isinstance(message, Publications | HandedOver | Deliveries):
+        if not isinstance(message, QUEUED):
             link.control_bytes += sign * weight_bytes(message)
             return
         events = size_bytes = 0
@@ -274,5 +238,4 @@ class LinkTable:
         """Acknowledge what has not been."""
         if link.unacknowledged:
             link.unacknowledged = 0
-            acknowledge = Acknowledge(link.received, link.retains())
-            self._emit(Send(link.peer, link.connection, acknowledge))
+            self._emit(Send(link.connection, Acknowledge(link.received, link.retains())))

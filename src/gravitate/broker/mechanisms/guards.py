@@ -11,6 +11,7 @@ Worlds have no guards: a checker that raises is to be heard.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from gravitate.broker.mechanisms.mechanism import Mechanism, Post
@@ -25,19 +26,14 @@ class CoreBroken(Exception):
     """What the broker itself raised while a mechanism was asking for something."""
 
 
-_WATCHING: Final = [
-    name
-    for name in dir(Mechanism)
-    if name.startswith("on_") or name in ("attach", "mark", "is_idle")
-]
+_WATCHING: Final = [it for it in dir(Mechanism) if it.startswith(("on_", "attach", "mark", "is_"))]
 
 
 class Guard(Mechanism):
     """In the place of a watcher; only the methods that the watcher has are more than nothing."""
 
     def __init__(self, watcher: Observer, failed: Failed) -> None:
-        self._failed = failed
-        self.watcher_name = _name_of(watcher)
+        self._failed = partial(failed, _name_of(watcher))
         if isinstance(watcher, Mechanism):
             self.name = watcher.name  # type: ignore[misc]
         for name in _WATCHING:
@@ -56,15 +52,12 @@ class Guard(Mechanism):
                 # A peer's nonsense is not the mechanism's, which has only found it.
                 raise
             except Exception as error:
-                self._detach(error)
+                for name in _WATCHING:
+                    self.__dict__.pop(name, None)
+                self._failed(error)
                 return default(*arguments)
 
         return call
-
-    def _detach(self, error: Exception) -> None:
-        for name in _WATCHING:
-            self.__dict__.pop(name, None)
-        self._failed(self.watcher_name, error)
 
 
 def guarded_call(called: Callable[..., None], failed: Failed) -> Callable[..., None]:
@@ -106,8 +99,5 @@ class _Asked:
 
 
 def _name_of(watcher: object) -> str:
-    for attribute in ("name", "__qualname__"):
-        name = getattr(watcher, attribute, None)
-        if isinstance(name, str):
-            return name
-    return type(watcher).__name__
+    names = (getattr(watcher, attribute, None) for attribute in ("name", "__qualname__"))
+    return next((name for name in names if isinstance(name, str)), type(watcher).__name__)

@@ -8,7 +8,8 @@ that carry moves out belong to the broker; what decides on them lives in `adapt/
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar
 
@@ -21,8 +22,7 @@ from gravitate.broker.messages.frames import Control, MechanismMessage
 from gravitate.broker.moves.engine import Engine
 from gravitate.broker.moves.relocation import Relocations
 from gravitate.broker.observers import Observer
-from gravitate.broker.sessions.clients import Clients
-from gravitate.model.events import Batch
+from gravitate.broker.sessions.clients import Clients, Session
 from gravitate.model.moves import Move
 
 
@@ -33,11 +33,6 @@ class Mechanism(Observer):
 
     def attach(self, post: Post, now: float) -> None:
         """Called once, when the broker starts."""
-
-    def mark(self, batch: Batch, now: float) -> int:
-        """The trace mark for a batch that its first broker takes in; 0: none. It stays with every
-        part of the batch, at all brokers."""
-        return 0
 
     def is_idle(self) -> bool:
         """Whether nothing is under way; true of every mechanism some time after its traffic."""
@@ -53,24 +48,18 @@ class Mechanism(Observer):
         """The answer to `ping`; brokers that the publisher had no answer from are missing."""
 
 
+@dataclass(eq=False)
 class Posts:
-    """All mechanisms of a broker, and what they stand on."""
+    """All mechanisms of a broker by name, and what they stand on."""
 
-    def __init__(
-        self,
-        context: Context,
-        mechanisms: Sequence[Mechanism],
-        links: LinkTable,
-        clients: Clients,
-        engine: Engine,
-        relocations: Relocations,
-        send: Callable[[str, Control], None],
-    ) -> None:
-        self.context, self.links, self.clients = context, links, clients
-        self.engine, self.relocations = engine, relocations
-        self.send = send
-        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
-        self.tokens = count(1)
+    context: Context
+    _mechanisms: Mapping[str, Mechanism]
+    links: LinkTable
+    clients: Clients
+    engine: Engine
+    relocations: Relocations
+    send: Callable[[str, Control], None]
+    tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def attach(self) -> None:
         for mechanism in self._mechanisms.values():
@@ -84,11 +73,8 @@ class Posts:
     def on_timer(self, timer: MechanismTimer) -> None:
         self._mechanisms[timer.mechanism].on_timer(timer.key, self.context.now)
 
-    def pinged(self, answer: BrokersPinged) -> None:
+    def pinged(self, session: Session, answer: BrokersPinged) -> None:
         """A client has measured; what it was not asked for, or no time, is left out."""
-        session = self.clients.by_connection.get(answer.connection)
-        if session is None:
-            return
         for name, asked in session.pings.items():
             if asked.token == answer.token:
                 del session.pings[name]
@@ -119,7 +105,7 @@ class Post:
 
     def may_move(self, publisher: str) -> bool:
         """Whether a client of this broker could be relocated if it were asked to now."""
-        return self._posts.relocations.may_move(publisher)
+        return self._posts.relocations.attached(publisher) is not None
 
     def ping(self, publisher: str, brokers: Sequence[str]) -> None:
         """Ask a publisher of this broker how far `brokers` are from it; `on_pinged` has the

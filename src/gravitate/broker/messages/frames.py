@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from gravitate.broker.messages.guests import Deposit, GuestCut, GuestMessage, Natural
+from gravitate.broker.messages.guests import Deposit, GuestCut, GuestMessage, Natural, OnPath
 from gravitate.broker.messages.tether import Deliveries, FromOrigin, HandedOver, ToOrigin
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -90,31 +90,24 @@ class Drained(msgspec.Struct, frozen=True, tag="drained"):
     link: tuple[str, str]
 
 
-class PrepareMove(msgspec.Struct, frozen=True, tag="prepare"):
+class PrepareMove(OnPath, frozen=True, tag="prepare"):
     """Move `move` asks every broker on `path` for shared use of its lock. Goes from the first
     to the last, each passing it on."""
 
-    move: str
-    path: tuple[str, ...]
     lease_s: float
     tether: str = ""
     """The broker where the client stays connected, if it does: it will attach it to the last."""
 
 
-class MoveAnswer(msgspec.Struct, frozen=True, tag="prepared"):
+class MoveAnswer(OnPath, frozen=True, tag="prepared"):
     """Whether the path is prepared, and why not. Goes back to the first broker of `path`."""
 
-    move: str
-    path: tuple[str, ...]
     granted: bool
     reason: str = ""
 
 
-class EndMove(msgspec.Struct, frozen=True, tag="endmove"):
+class EndMove(OnPath, frozen=True, tag="endmove"):
     """The move is over; whoever holds a lock for it lets go. Goes along `path`."""
-
-    move: str
-    path: tuple[str, ...]
 
 
 class MechanismMessage(msgspec.Struct, frozen=True, tag="mech"):

@@ -5,8 +5,6 @@ broker must not forget when it is killed is known to its neighbours (`deposits`)
 
 `TakeGuest`, `GuestAnswer`, `GuestCut` and `StagingPoll` go along the path of a move, over primary
 links: their place among the events on them is part of what they mean (`staging`).
-
-Part of `messages`, which says what frames and messages are.
 """
 
 from __future__ import annotations
@@ -23,6 +21,13 @@ from gravitate.model.filters import Filter
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 """What counts something: who says that it is negative is not understood."""
 Quality = Annotated[int, msgspec.Meta(ge=0, le=2)]
+
+
+class OnPath(msgspec.Struct, frozen=True):
+    """Of a move, said along its path."""
+
+    move: str
+    path: tuple[str, ...]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -47,15 +52,13 @@ class GuestStep(str, enum.Enum):
     """It is not, and will not be."""
 
 
-class TakeGuest(msgspec.Struct, frozen=True, tag="guest"):
+class TakeGuest(OnPath, frozen=True, tag="guest"):
     """The last broker of `path` is to subscribe for `subscriber`, in addition to the first, and to
     keep what comes. Goes from the first to the last.
 
     `origin` is the broker where the client stays connected, under `number`; empty where the client
     itself will connect."""
 
-    move: str
-    path: tuple[str, ...]
     subscriber: str
     incarnation: Natural
     subscriptions: tuple[Wanted, ...]
@@ -66,15 +69,13 @@ class TakeGuest(msgspec.Struct, frozen=True, tag="guest"):
     """Of what is subscribed to, as the origin counts."""
 
 
-class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
+class GuestAnswer(OnPath, frozen=True, tag="guestis"):
     """How far the guest is. Goes back to the first broker of `path`, behind everything that was
     sent along it before. Where no move is under way there, because the broker of the client takes
     it home, `origin` and `number` say who it is; and, where that broker asks what is left to
     deliver, `subscriber` and `subscriptions` what it is served with, for a broker on the way may
     have to answer."""
 
-    move: str
-    path: tuple[str, ...]
     step: GuestStep
     reason: str = ""
     origin: str = ""
@@ -87,7 +88,7 @@ class GuestAnswer(msgspec.Struct, frozen=True, tag="guestis"):
     """By which it comes home; all earlier ones are over."""
 
 
-class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
+class GuestCut(OnPath, frozen=True, tag="guestcut"):
     """What the subscriber has had: per publisher and incarnation the last counter, with `batches`
     still to be delivered at the quality beside each. Goes from the first to the last broker of
     `path`.
@@ -96,8 +97,6 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     last, which alone tells what was `seen`. What has passed one of the brokers that are `open` is
     not in it: they could not be asked. Where nothing is known of the subscriber, it is lost."""
 
-    move: str
-    path: tuple[str, ...]
     seen: tuple[tuple[str, int, int], ...]
     qos: tuple[Quality, ...] = ()
     batches: Sequence[Batch] = ()
@@ -109,12 +108,9 @@ class GuestCut(msgspec.Struct, frozen=True, tag="guestcut"):
     """Of what the batches were matched by."""
 
 
-class StagingPoll(msgspec.Struct, frozen=True, tag="guestpoll"):
+class StagingPoll(OnPath, frozen=True, tag="guestpoll"):
     """The last broker of `path` is to say again that the guest has arrived, or is gone: its word
     may have been lost. Goes from the first to the last."""
-
-    move: str
-    path: tuple[str, ...]
 
 
 class Entrusted(msgspec.Struct, frozen=True, tag="entrust"):

@@ -12,24 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, TypeVar
 
-from gravitate.broker.messages import guests
-from gravitate.broker.messages.frames import (
-    Advertise,
-    Carrying,
-    Congested,
-    MechanismMessage,
-    Message,
-    Publications,
-    Subscribe,
-)
-from gravitate.broker.messages.tether import (
-    Deliveries,
-    HandedOver,
-    Publishing,
-    TetherAdvertise,
-    TetherAttach,
-    TetherWants,
-)
+from gravitate.broker.messages import frames, guests, tether
+from gravitate.broker.messages.frames import Carrying, Message, Publications
+from gravitate.broker.messages.tether import Deliveries, HandedOver
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -49,7 +34,7 @@ def publications(
     weighed = (
         (batch, len(batch.counters), batch.size_bytes()) for batch in divided(batches, events_max)
     )
-    return map(Publications, _parts(weighed, events_max, bytes_max))
+    return map(Publications, parts(weighed, events_max, bytes_max))
 
 
 def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
@@ -66,10 +51,10 @@ def divided(batches: Iterable[Batch], events_max: int) -> Iterator[Batch]:
 def framed(messages: Iterable[Message], events_max: int, bytes_max: int) -> Iterator[list[Message]]:
     """Messages in frames of so much, or of one message that is larger."""
     weighed = ((one, _carried_events(one), weight_bytes(one)) for one in messages)
-    return _parts(weighed, events_max, bytes_max, FRAME_MESSAGES_MAX)
+    return parts(weighed, events_max, bytes_max, FRAME_MESSAGES_MAX)
 
 
-def _parts(
+def parts(
     weighed: Iterable[tuple[T, int, int]],
     events_max: int,
     bytes_max: int,
@@ -96,17 +81,17 @@ def weight_bytes(message: Message) -> int:
             return _carried_bytes(message.batches)
         case guests.GuestCut():
             return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
-        case Subscribe() | Advertise() | TetherAdvertise():
+        case frames.Subscribe() | frames.Advertise() | tether.TetherAdvertise():
             return _filters_bytes((message.filter,) if message.filter is not None else ())
-        case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | TetherWants():
+        case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | tether.TetherWants():
             return _filters_bytes(one.filter for one in message.subscriptions)
         case guests.Reminder():
             return weight_bytes(message.entrusted)
-        case TetherAttach(role=Publishing(advertisements=advertisements)):
+        case tether.TetherAttach(role=tether.Publishing(advertisements)):
             return _filters_bytes(advertisements.values())
-        case Congested():
+        case frames.Congested():
             return _MESSAGE_BYTES + _SEEN_BYTES * len(message.publishers)
-        case MechanismMessage():
+        case frames.MechanismMessage():
             return _MESSAGE_BYTES + len(message.body)
     return _MESSAGE_BYTES
 

@@ -3,8 +3,6 @@
 All of it goes over the direct link between the two. The broker of the client is the *origin*, which
 calls what stands for it `number`, whether that is the client as a publisher or as a subscriber;
 what was said of an earlier `attachment` does not count.
-
-Part of `messages`, which says what frames and messages are.
 """
 
 from __future__ import annotations
@@ -143,3 +141,4 @@ FromOrigin = TetherAttach | TetherPaused | TetherDetach | TetherAdvertise | Teth
 """Said by the broker of the client; `HandedOver` too, which carries batches."""
 ToOrigin = TetherAttached | TetherSettled | TetherRedirect | TetherClosed | TetherHold
 """Said by the broker where it is attached; `Deliveries` too, which carry batches."""
+Said = FromOrigin | ToOrigin | HandedOver | Deliveries

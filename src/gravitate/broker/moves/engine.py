@@ -19,13 +19,13 @@ import enum
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import MoveLate
-from gravitate.broker.links.seek import Found
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import LEASE, On, Part, Row
 from gravitate.model.moves import Move, MoveOutcome
@@ -34,26 +34,21 @@ MoveWatcher = Callable[[Move, str, str, float], None]
 """Told of each step of a move, at its end of the outcome and why it was not done; and when."""
 
 
-class Begun(NamedTuple):
-    """`subject` is about to be moved; its client stays connected to broker `tether`, if any."""
-
-    subject: Hashable
-    tether: str = ""
-
-
 class Leader(Protocol):
     """What leads a kind of move along its path; also the player of that part."""
 
     def objection(self, move: Any) -> str:
         """Why the move cannot begin; empty when it can."""
 
-    def begin(self, move: Any) -> Begun:
-        """Make ready for a move that nothing objects to."""
+    def begin(self, move: Any) -> tuple[Hashable, str]:
+        """Make ready for a move that nothing objects to: its subject, and the broker that the
+        client stays connected to, if it does."""
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One part in one move. `move` is None where somebody else leads it."""
+    """One part in one move. `move` is None where somebody else leads it; `data` is the player's,
+    of a leader where the client stays connected."""
 
     part: Part
     player: object
@@ -79,21 +74,18 @@ class Run:
         return self.until if patience_s == LEASE else self.since + patience_s
 
 
+@dataclass(eq=False)
 class Engine:
-    def __init__(
-        self, context: Context, paths: MovePaths, seek: Callable[[str, Found], None]
-    ) -> None:
-        self._context = context
-        self._paths = paths
-        self._seek = seek
-        self._leaders: dict[type, tuple[Part, Leader]] = {}
-        self._by_move: dict[str, Run] = {}
-        self._by_subject: dict[Hashable, Run] = {}
-        self.watchers: list[MoveWatcher] = []
-        self.stopping = False
+    _context: Context
+    _paths: MovePaths
+    _seek: Seek
+    _leaders: dict[type, tuple[Part, Leader]] = field(default_factory=dict)
+    _by_move: dict[str, Run] = field(default_factory=dict)
+    _by_subject: dict[Hashable, Run] = field(default_factory=dict)
+    watchers: list[MoveWatcher] = field(default_factory=list)
+    stopping: bool = False
 
     def lead(self, kind: type, part: Part, leader: Leader) -> None:
-        """Let `leader` carry out a kind of move."""
         self._leaders[kind] = (part, leader)
 
     # Beginning -----------------------------------------------------------------------------
@@ -105,8 +97,7 @@ class Engine:
             self._tell_end(move, MoveOutcome.REFUSED, objection)
             return
         part, leader = self._leaders[type(move)]
-        begun = leader.begin(move)
-        run = Run(part, leader, move.id, begun.subject, begun, part.first, move)
+        run = Run(part, leader, move.id, *leader.begin(move), part.first, move)
         self._add(run)
         if move.path:
             self._begin(run, move.path)
@@ -124,7 +115,7 @@ class Engine:
         if objection:
             self.take(run, On.REFUSED, objection)
         elif self.take(run, On.WAY_FOUND):
-            self._paths.ask(run.move, run.part.lease_s, run.data.tether)
+            self._paths.ask(run.move, run.part.lease_s, run.data)
 
     def _objection(self, move: Any) -> str:
         if type(move) not in self._leaders:
@@ -164,8 +155,7 @@ class Engine:
         return run is not None and self.take(run, event, why)
 
     def take(self, run: Run, event: enum.Enum, why: str = "", about: Any = None) -> bool:
-        """Whether an event was something to a run. `why` is told if that ends it, `about` to guards
-        and actions."""
+        """Whether it was something to a run. `why` is told if it ends, `about` to what is done."""
         for row in run.part.upon(run.state, event):
             if not row.when or getattr(run.player, row.when)(run, about):
                 self._go(run, row, why)

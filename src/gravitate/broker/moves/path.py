@@ -11,43 +11,61 @@ the moves' own messages mean: it only finds their way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.timers import LocksOver
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.messages.frames import (
-    Carrying,
-    Control,
-    EndMove,
-    MoveAnswer,
-    MoveMessage,
-    PrepareMove,
-)
-from gravitate.broker.moves.lock import MoveLock
+from gravitate.broker.messages import frames
 from gravitate.broker.moves.table import On
 from gravitate.errors import PeerError
 from gravitate.model.moves import LOCKED, ClientMove
 
 
-class MovePaths:
-    """`tell` takes what the brokers on a path say of a move: that it may begin or not, and why; or
-    that it is over."""
+class MoveLock:
+    """Every broker owns one, and nobody ever waits for it: a move asks for shared or exclusive use
+    and is refused at once when it cannot have it. A lease that runs out frees the lock, so that a
+    broker that vanished holds up nobody."""
 
-    def __init__(
-        self,
-        context: Context,
-        links: LinkTable,
-        tether_links: TetherLinks,
-        send: Callable[[str, Control | Carrying], None],
-        tell: Callable[[str, On, str], object],
-    ) -> None:
-        self._context = context
-        self._links = links
-        self._tether_links = tether_links
-        self.lock = MoveLock()
-        self._send = send
-        self._tell = tell
+    def __init__(self) -> None:
+        self._holders: dict[str, tuple[bool, float]] = {}
+        """Move -> (exclusive, when its lease ends)."""
+
+    def is_free(self, exclusive: bool, now: float, move: str = "") -> bool:
+        """Whether a move, if it has a name, could have the lock."""
+        others = [held for holder, held in self.held(now).items() if holder != move]
+        return not any(exclusive or other_is_exclusive for other_is_exclusive, _ in others)
+
+    def request(self, move: str, exclusive: bool, lease_s: float, now: float) -> bool:
+        """Whether `move` now has the lock; asking again renews or changes its use."""
+        if not self.is_free(exclusive, now, move):
+            return False
+        self._holders[move] = (exclusive, now + lease_s)
+        return True
+
+    def release(self, move: str) -> None:
+        self._holders.pop(move, None)
+
+    def next_end(self, now: float) -> float | None:
+        """When the next lease ends; None: nobody holds the lock."""
+        return min((ends for _, ends in self.held(now).values()), default=None)
+
+    def held(self, now: float) -> dict[str, tuple[bool, float]]:
+        self._holders = {move: held for move, held in self._holders.items() if held[1] > now}
+        return self._holders
+
+
+@dataclass(eq=False)
+class MovePaths:
+    """`tell` takes what brokers on a path say of a move: whether it may begin, that it is over."""
+
+    _context: Context
+    _links: LinkTable
+    _tether_links: TetherLinks
+    _send: Callable[[str, frames.Control | frames.Carrying], None]
+    _tell: Callable[[str, On, str], object]
+    lock: MoveLock = field(default_factory=MoveLock)
 
     def objection(self, move: ClientMove) -> str:
         """Why a move cannot begin; empty when it can."""
@@ -71,23 +89,22 @@ class MovePaths:
             self._context.set_timer(LocksOver(), at)
 
     def ask(self, move: ClientMove, lease_s: float, tether: str) -> None:
-        """Ask the brokers on the path, for a move that nothing objects to; `tether` is where the
-        client stays connected, if it does."""
+        """Ask the brokers on the path; `tether` is where the client stays connected, if it does."""
         self._request_lock(move.id, lease_s)
-        self._send(move.path[1], PrepareMove(move.id, move.path, lease_s, tether))
+        self._send(move.path[1], frames.PrepareMove(move.id, move.path, lease_s, tether))
 
     def end(self, move: ClientMove) -> None:
         """The move is over: everybody who was asked is told."""
-        self._let_go(EndMove(move.id, move.path), 0)
+        self._let_go(frames.EndMove(move.id, move.path), 0)
 
     # What comes along a path ---------------------------------------------------------------
 
-    def handle(self, peer: str, message: MoveMessage) -> None:
-        place = self.place(peer, message.path, isinstance(message, MoveAnswer))
+    def handle(self, peer: str, message: frames.MoveMessage) -> None:
+        place = self.place(peer, message.path, isinstance(message, frames.MoveAnswer))
         match message:
-            case PrepareMove():
+            case frames.PrepareMove():
                 self._prepare(peer, message, place)
-            case MoveAnswer():
+            case frames.MoveAnswer():
                 if not message.granted:
                     self.lock.release(message.move)
                 if place:
@@ -95,7 +112,7 @@ class MovePaths:
                 else:
                     event = On.GRANTED if message.granted else On.REFUSED
                     self._tell(message.move, event, message.reason)
-            case EndMove():
+            case frames.EndMove():
                 self._let_go(message, place)
 
     def place(self, peer: str, path: tuple[str, ...], is_back: bool) -> int:
@@ -108,14 +125,14 @@ class MovePaths:
                 return place
         raise PeerError("wrong-path", f"a message along {path} from {peer}")
 
-    def pass_on(self, peer: str, message: Control | Carrying) -> None:
+    def pass_on(self, peer: str, message: frames.Control | frames.Carrying) -> None:
         if self._is_open(peer):
             self._send(peer, message)
 
     def _is_open(self, peer: str) -> bool:
         return self._links.is_neighbour(peer) and not self._links[peer].given_up
 
-    def _prepare(self, peer: str, message: PrepareMove, place: int) -> None:
+    def _prepare(self, peer: str, message: frames.PrepareMove, place: int) -> None:
         path, tether = message.path, message.tether
         here, following = path[place], next(iter(path[place + 1 :]), None)
         objection = ""
@@ -130,9 +147,9 @@ class MovePaths:
             return
         elif tether:
             self._tether_links.expect(message.move, tether, message.lease_s)
-        self._send(peer, MoveAnswer(message.move, path, not objection, objection))
+        self._send(peer, frames.MoveAnswer(message.move, path, not objection, objection))
 
-    def _let_go(self, message: EndMove, place: int) -> None:
+    def _let_go(self, message: frames.EndMove, place: int) -> None:
         self.lock.release(message.move)
         self._tether_links.expect_no_more(message.move)
         self._tell(message.move, On.ENDED, "")

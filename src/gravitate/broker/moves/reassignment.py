@@ -23,6 +23,8 @@ later is changed where it arrives.
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Final
 
 from gravitate.broker.context import Context
@@ -30,11 +32,10 @@ from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, CloseSession, Redirect, Stay
 from gravitate.broker.interface.inputs import ClientConnected, Continues
 from gravitate.broker.messages.guests import GuestAnswer, GuestCut, StagingPoll, TakeGuest
-from gravitate.broker.moves.engine import Begun, Engine, Run
+from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.path import MovePaths
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
-from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.moves.tether.subscriber import SubscriberTethers
 from gravitate.broker.sessions.clients import Clients
 from gravitate.broker.sessions.outbound import LocalOutbound, Outbound
@@ -78,8 +79,7 @@ SOURCE: Final = Part(
     },
     (
         *opening(State, State.PREPARING, "stage"),
-        Row(State.SEEKING, Own.CHANGED, State.REFUSED),
-        Row(State.ASKED, Own.CHANGED, State.REFUSED),
+        *(Row(one, Own.CHANGED, State.REFUSED) for one in (State.SEEKING, State.ASKED)),
         Row(State.PREPARING, Own.READY, State.CUTTING, "cut"),
         Row(State.PREPARING, On.CLOSED, State.ROLLED_BACK),
         *(Row(State.PREPARING, event, State.ROLLED_BACK, "release") for event in UNDONE),
@@ -104,36 +104,27 @@ SOURCE: Final = Part(
 )  # fmt: skip
 
 
+@dataclass(eq=False)
 class Reassignments:
     """The subscribers of this broker that are about to be served elsewhere."""
 
-    def __init__(
-        self,
-        context: Context,
-        engine: Engine,
-        clients: Clients,
-        dispatch: Dispatch,
-        subscriptions: Subscriptions,
-        tethers: SubscriberTethers,
-        tethered: TetheredSubscribers,
-        paths: MovePaths,
-    ) -> None:
-        self._context = context
-        self._engine = engine
-        self._clients = clients
-        self._dispatch = dispatch
-        self._subscriptions = subscriptions
-        self._tethers = tethers
-        self._tethered = tethered
-        self._paths = paths
-        self._parked: dict[str, Outbound] = {}
-        """What is kept for clients that were sent elsewhere."""
-        engine.lead(ReassignSubscriber, SOURCE, self)
+    _context: Context
+    _engine: Engine
+    _clients: Clients
+    _dispatch: Dispatch
+    _subscriptions: Subscriptions
+    _tethers: SubscriberTethers
+    _tethered: TetheredSubscribers
+    _paths: MovePaths
+    _parked: dict[str, Outbound] = field(default_factory=dict)
+    """What is kept for clients that were sent elsewhere."""
+
+    def __post_init__(self) -> None:
+        self._engine.lead(ReassignSubscriber, SOURCE, self)
 
     # Beginning -----------------------------------------------------------------------------
 
     def objection(self, move: ReassignSubscriber) -> str:
-        """Why the move cannot begin; empty when it can."""
         here, id = self._context.broker_id, repr(move.subscriber)
         subscriber = self._served(move.subscriber)
         if subscriber is None:
@@ -151,16 +142,15 @@ class Reassignments:
             return f"{id} is on the move as a publisher"
         return ""
 
-    def begin(self, move: ReassignSubscriber) -> Begun:
+    def begin(self, move: ReassignSubscriber) -> tuple[Hashable, str]:
         subscriber = self._served(move.subscriber)
         assert subscriber is not None
         if self._stays(subscriber):
             assert isinstance(subscriber, LocalOutbound)
             subscriber = self._tethers.make(subscriber)
-        return Begun(subscriber, subscriber.origin or "")
+        return subscriber, subscriber.origin or ""
 
     def _served(self, id: str) -> Outbound | None:
-        """The subscriber, if it is served here."""
         session = self._clients.sessions.get(id)
         if session is not None and session.outbound.place is None:
             return session.outbound
@@ -186,10 +176,6 @@ class Reassignments:
         reason = f"{subscriber.id!r} subscribed to something else meanwhile"
         self._engine.tell_subject(subscriber, Own.CHANGED, reason)
 
-    def on_back(self, subscriber: Outbound) -> None:
-        """A tethered subscriber is here again."""
-        self._engine.tell_subject(subscriber, On.CAME_BACK, f"{subscriber.id!r} came back")
-
     def on_overloaded(self, subscriber: Outbound) -> None:
         reason = f"too much waits for {subscriber.id!r}"
         self._engine.tell_subject(subscriber, Own.OVERLOADED, reason)
@@ -198,7 +184,7 @@ class Reassignments:
         """What a client goes on with which connects here."""
         parked = self._parked.pop(input.session, None)
         if parked is not None:
-            self.on_back(parked)
+            self._engine.tell_subject(parked, On.CAME_BACK, f"{parked.id!r} came back")
             if input.continues is Continues.BACK and parked.incarnation == input.incarnation:
                 return parked
             self._clients.end_parked(parked)
@@ -228,11 +214,9 @@ class Reassignments:
     def stage(self, run: Run, about: None) -> None:
         move, subscriber = run.move, run.subject
         subscriber.enter(Owed.PREPARING)
-        whose: tuple[str, int, int] = ("", 0, 0)
-        if isinstance(subscriber, TetheredSubscriber):
-            whose = (*subscriber.key, subscriber.version)
-        wanted = self._subscriptions.wanted(subscriber)
-        what = (subscriber.id, subscriber.incarnation, wanted)
+        is_tethered = isinstance(subscriber, TetheredSubscriber)
+        whose = (*subscriber.key, subscriber.version) if is_tethered else ()
+        what = (subscriber.id, subscriber.incarnation, self._subscriptions.wanted(subscriber))
         request = TakeGuest(move.id, move.path, *what, SOURCE.lease_s, *whose)
         self._paths.pass_on(move.path[1], request)
 

@@ -22,11 +22,13 @@ told.
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Final
 
 from gravitate.broker.context import Context
 from gravitate.broker.interface.effects import Redirect, Stay
-from gravitate.broker.moves.engine import Begun, Engine, Run
+from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.table import On, Part, Row, Wait, opening, opening_waits
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.publisher import PublisherTethers
@@ -52,6 +54,7 @@ class Own(enum.Enum):
     DEPARTED = "what it advertised has been taken along"
 
 
+OVER: Final = (On.STOPPING, On.LATE)
 SOURCE: Final = Part(
     "relocation, source",
     State,
@@ -69,42 +72,33 @@ SOURCE: Final = Part(
         ),
         Row(State.PAUSING, Own.AT_REST, State.LEAVING, "send_away", "is_quiet"),
         Row(State.PAUSING, On.CLOSED, State.ROLLED_BACK),
-        Row(State.PAUSING, On.STOPPING, State.ROLLED_BACK, "say_stay"),
-        Row(State.PAUSING, On.LATE, State.ROLLED_BACK, "say_stay"),
+        *(Row(State.PAUSING, end, State.ROLLED_BACK, "say_stay") for end in OVER),
         Row(State.LEAVING, Own.DEPARTED, State.DONE),
         Row(State.LEAVING, On.CAME_BACK, State.ROLLED_BACK),
-        Row(State.LEAVING, On.STOPPING, State.ROLLED_BACK, "withdraw"),
-        Row(State.LEAVING, On.LATE, State.ROLLED_BACK, "withdraw"),
+        *(Row(State.LEAVING, end, State.ROLLED_BACK, "withdraw") for end in OVER),
     ),
 )  # fmt: skip
 
 
+@dataclass(eq=False)
 class Relocations:
     """The relocations that start at this broker. Their subjects are publishers."""
 
-    def __init__(
-        self,
-        context: Context,
-        engine: Engine,
-        clients: Clients,
-        publishers: Publishers,
-        tethers: PublisherTethers,
-        tethered: TetheredPublishers,
-    ) -> None:
-        self._context = context
-        self._engine = engine
-        self._clients = clients
-        self._publishers = publishers
-        self._tethers = tethers
-        self._tethered = tethered
-        engine.lead(RelocatePublisher, SOURCE, self)
+    _context: Context
+    _engine: Engine
+    _clients: Clients
+    _publishers: Publishers
+    _tethers: PublisherTethers
+    _tethered: TetheredPublishers
+
+    def __post_init__(self) -> None:
+        self._engine.lead(RelocatePublisher, SOURCE, self)
 
     # Beginning -----------------------------------------------------------------------------
 
     def objection(self, move: RelocatePublisher) -> str:
-        """Why the move cannot begin; empty when it can."""
         id = repr(move.publisher)
-        publisher = self._attached(move.publisher)
+        publisher = self.attached(move.publisher)
         if publisher is None:
             return f"{id} is not attached to {self._context.broker_id}"
         if self._engine.run_of(publisher):
@@ -117,18 +111,14 @@ class Relocations:
             return f"what {id} published or advertised is not settled yet"
         return ""
 
-    def begin(self, move: RelocatePublisher) -> Begun:
-        publisher = self._attached(move.publisher)
+    def begin(self, move: RelocatePublisher) -> tuple[Hashable, str]:
+        publisher = self.attached(move.publisher)
         assert publisher is not None
         if publisher.origin is None and self._client(publisher).stays():
             publisher = self._tethers.make(publisher)
-        return Begun(publisher, publisher.origin or "")
+        return publisher, publisher.origin or ""
 
-    def may_move(self, publisher: str) -> bool:
-        """Whether a publisher of this broker could be sent elsewhere, as far as is known here."""
-        return self._attached(publisher) is not None
-
-    def _attached(self, id: str) -> Inbound | None:
+    def attached(self, id: str) -> Inbound | None:
         """The publisher, if it is attached to this broker."""
         session = self._clients.sessions.get(id)
         if session is not None and session.inbound.place is None:

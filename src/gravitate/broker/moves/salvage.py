@@ -11,6 +11,7 @@ again by itself until it has an answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
@@ -28,22 +29,17 @@ DEFERRED_MAX: Final = 1_000
 """Questions that wait for one link."""
 
 
+@dataclass(eq=False)
 class Salvage:
-    def __init__(
-        self, options: BrokerOptions, links: LinkTable, dispatch: Dispatch, paths: MovePaths
-    ) -> None:
-        self._options = options
-        self._links = links
-        self._dispatch = dispatch
-        self._paths = paths
-        self._deferred: dict[str, dict[str, GuestAnswer]] = {}
-        """What was to be asked over links that are down, by neighbour and move."""
-        self._up: list[str] = []
-        """Those of them that are back, in this step."""
+    _options: BrokerOptions
+    _links: LinkTable
+    _dispatch: Dispatch
+    _paths: MovePaths
+    _deferred: dict[str, dict[str, GuestAnswer]] = field(default_factory=dict)
+    """What was to be asked over links that are down, by neighbour and move."""
 
     def pass_back(self, answer: GuestAnswer, place: int) -> list[GuestCut]:
-        """What a guest says goes on towards its old place; if that cannot be asked, what is to be
-        answered in its stead."""
+        """Towards a guest's old place; what is to be answered in its stead, if it is not asked."""
         peer = answer.path[place - 1]
         asks = answer.step is GuestStep.READY and bool(answer.origin)
         cuts = self.answer_for(answer, place) if asks else []
@@ -55,20 +51,14 @@ class Salvage:
             self._paths.pass_on(peer, answer)
         return cuts
 
-    def link_up(self, peer: str) -> None:
-        if peer in self._deferred:
-            self._up.append(peer)
-
     def link_given_up(self, peer: str) -> None:
         self._deferred.pop(peer, None)
 
     def flush(self) -> None:
         """Behind all that waited for links which are back: what was to be asked over them."""
-        while self._up:
-            peer = self._up.pop()
-            for answer in self._deferred.pop(peer, {}).values():
-                if self._links.is_up(peer):
-                    self._paths.pass_on(peer, answer)
+        for peer in [peer for peer in self._deferred if self._links.is_up(peer)]:
+            for answer in self._deferred.pop(peer).values():
+                self._paths.pass_on(peer, answer)
 
     def answer_for(self, answer: GuestAnswer, place: int) -> list[GuestCut]:
         """Empty if the next broker towards the one that served can be reached."""
@@ -79,12 +69,8 @@ class Salvage:
         if place > 1 or not link.is_absent:
             return []
         self._dispatch.flush()  # what was routed in this step is in the tail too
-        batches = (
-            batch
-            for message in link.tail
-            if isinstance(message, Publications | GuestCut)
-            for batch in message.batches
-        )
+        carrying = (one for one in link.tail if isinstance(one, Publications | GuestCut))
+        batches = (batch for message in carrying for batch in message.batches)
         waiting = wanted_of(batches, answer.subscriptions, answer.subscriber)
         return self.cuts(answer, (), waiting, answer.version, open=(peer,))
 
@@ -100,12 +86,11 @@ class Salvage:
         """What a subscriber has had and what is left to deliver, in parts that fit into frames."""
         options = self._options
         parts = parts_of(backlog, options.frame_events_max, options.frame_bytes_max)
-        last = len(parts) - 1
         cuts = []
         for number, part in enumerate(parts):
-            about = (answer.move, answer.path, seen if number == last else ())
+            is_more = number + 1 < len(parts)
+            about = (answer.move, answer.path, () if is_more else seen)
             qos, batches = tuple(qos for _, qos in part), tuple(batch for batch, _ in part)
-            is_more = number < last
             cuts.append(GuestCut(*about, qos, batches, number, is_more, open, is_known, version))
         return cuts
 

@@ -28,24 +28,17 @@ the cut, and everything above it, is delivered, in each publisher's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
-from gravitate.broker.links.table import LinkTable
 from gravitate.broker.lives import Life
-from gravitate.broker.messages.guests import (
-    GuestAnswer,
-    GuestCut,
-    GuestMessage,
-    GuestStep,
-    StagingPoll,
-    TakeGuest,
-)
+from gravitate.broker.messages import guests as m
 from gravitate.broker.moves.engine import Engine, Run
 from gravitate.broker.moves.guest import HOME, NOTE, TARGET, Guest, Own, Recalled
 from gravitate.broker.moves.path import MovePaths
@@ -66,7 +59,7 @@ class GuestPorts(NamedTuple):
 
     on_complete: Callable[[Guest], None]
     """Told of guests that can be claimed."""
-    on_answer: Callable[[GuestAnswer], None]
+    on_answer: Callable[[m.GuestAnswer], None]
     """Told what the new place of a subscriber of this broker's says."""
     on_finished: Callable[[Guest], None]
     """Told of guests that were served while something was missing, and lack nothing now."""
@@ -74,100 +67,82 @@ class GuestPorts(NamedTuple):
     """Told of guests of whom nothing is known where they were served."""
 
 
+@dataclass(eq=False)
 class Guests:
     """`make_tethered` makes the session of a subscriber whose client stays connected elsewhere."""
 
-    def __init__(
-        self,
-        context: Context,
-        engine: Engine,
-        dispatch: Dispatch,
-        subscriptions: Subscriptions,
-        paths: MovePaths,
-        links: LinkTable,
-        make_tethered: Callable[[TakeGuest], Outbound],
-        ports: GuestPorts,
-    ) -> None:
-        self._ports = ports
-        self._context = context
-        self._engine = engine
-        self._dispatch = dispatch
-        self._subscriptions = subscriptions
-        self._paths = paths
-        self.salvage = Salvage(context.options, links, dispatch, paths)
-        self._make_tethered = make_tethered
-        self._series = count(1)
-
-    @property
-    def stopping(self) -> bool:
-        return self._engine.stopping
+    _context: Context
+    _engine: Engine
+    _dispatch: Dispatch
+    _subscriptions: Subscriptions
+    _paths: MovePaths
+    salvage: Salvage
+    _make_tethered: Callable[[m.TakeGuest], Outbound]
+    _ports: GuestPorts
+    _series: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __len__(self) -> int:
         return sum(1 for _ in self._engine.under_way(TARGET, HOME))
 
     # Along the path ------------------------------------------------------------------------
 
-    def handle(self, peer: str, message: GuestMessage | GuestCut) -> None:
-        path = message.path
-        place = self._paths.place(peer, path, isinstance(message, GuestAnswer))
-        if isinstance(message, GuestAnswer):
-            if place:
-                self._pass_back(message, place)
-            else:
-                self._ports.on_answer(message)
-        elif place + 1 < len(path):
-            self._paths.pass_on(path[place + 1], message)
-        elif isinstance(message, TakeGuest):
+    def handle(self, peer: str, message: m.GuestMessage | m.GuestCut) -> None:
+        place = self._paths.place(peer, message.path, isinstance(message, m.GuestAnswer))
+        if not isinstance(message, m.GuestAnswer):
+            self._pass_on(message, place)
+        elif place:
+            self._pass_back(message, place)
+        else:
+            self._ports.on_answer(message)
+
+    def _pass_on(self, message: m.TakeGuest | m.StagingPoll | m.GuestCut, place: int) -> None:
+        """Towards the new place of a guest."""
+        if place + 1 < len(message.path):
+            self._paths.pass_on(message.path[place + 1], message)
+        elif isinstance(message, m.TakeGuest):
             self.take(message)
         else:
             self._hear(message)
 
-    def _pass_back(self, answer: GuestAnswer, place: int) -> None:
+    def _pass_back(self, answer: m.GuestAnswer, place: int) -> None:
         """Towards the old place of a guest; if that cannot be asked, it is answered for."""
         for cut in self.salvage.pass_back(answer, place):
-            if place + 1 < len(answer.path):
-                self._paths.pass_on(answer.path[place + 1], cut)
-            else:
-                self._hear(cut)
+            self._pass_on(cut, place)
 
-    def _hear(self, message: StagingPoll | GuestCut) -> None:
+    def _hear(self, message: m.StagingPoll | m.GuestCut) -> None:
         """What the old place says."""
         run = self._engine.run(message.move)
         if run is not None:
-            event = Own.CUT_CAME if isinstance(message, GuestCut) else Own.POLLED
+            event = Own.CUT_CAME if isinstance(message, m.GuestCut) else Own.POLLED
             self._engine.take(run, event, about=message)
-        elif isinstance(message, StagingPoll) or not message.more:
-            self._say(message.move, message.path, GuestStep.GONE, "no guest of that move")
+        elif isinstance(message, m.StagingPoll) or not message.more:
+            self._say(message.move, message.path, m.GuestStep.GONE, "no guest of that move")
 
     def recall(
-        self, request: TakeGuest, attachment: int, served_version: int, has_served: bool
+        self, request: m.TakeGuest, attachment: int, served_version: int, has_served: bool
     ) -> None:
         """Subscribe for somebody who is taken home without being asked for, from where it was
         served as of that version, if it has come to be."""
-        guest = self._make(request)
-        guest.attachment, guest.served_version = attachment, served_version
-        guest.has_served = has_served
-        self._take(guest, HOME)
+        about = (request, self._session(request), self._context.now)
+        self._take(Guest(*about, attachment, served_version, has_served), HOME)
 
-    def take(self, request: TakeGuest) -> None:
+    def take(self, request: m.TakeGuest) -> None:
         """Subscribe for somebody who is to come."""
         if request.move.startswith(RECALL):
             raise PeerError("wrong-move", f"{request.move!r}: nobody is led home")
         if self._engine.run(request.move) is None:
-            self._take(self._make(request), TARGET)
+            self._take(Guest(request, self._session(request), self._context.now), TARGET)
 
-    def _make(self, request: TakeGuest) -> Guest:
-        context = self._context
+    def _session(self, request: m.TakeGuest) -> Outbound:
         if request.origin:
-            return Guest(request, self._make_tethered(request), context.now)
-        about = (request.subscriber, request.incarnation, 0, 0, context)
-        session = LocalOutbound(*about, self._dispatch, self._subscriptions, Owed.STAGED)
-        return Guest(request, session, context.now)
+            return self._make_tethered(request)
+        about = (request.subscriber, request.incarnation, 0, 0, self._context)
+        return LocalOutbound(*about, self._dispatch, self._subscriptions, Owed.STAGED)
 
     def _take(self, guest: Guest, part: Part) -> None:
         request, session = guest.request, guest.session
         if self._engine.stopping:
-            self._answer(guest, GuestStep.GONE, f"{self._context.broker_id} is stopping")
+            self._answer(guest, m.GuestStep.GONE, f"{self._context.broker_id} is stopping")
             return
         session.series = f"g{next(self._series)}."
         run = self._engine.join(part, self, request.move, session, guest, request.lease_s)
@@ -176,8 +151,8 @@ class Guests:
         self._engine.take(run, Own.SAID)
 
     def on_partly_settled(self, session: Outbound, name: str) -> None:
-        run = self._run(session)
-        if run is not None:
+        run = self._engine.run_of(session)
+        if run is not None and isinstance(run.data, Guest):
             run.data.partly.add(name)
             self._engine.take(run, Own.SETTLED)
 
@@ -190,8 +165,7 @@ class Guests:
         guest.backlog, guest.parts = [], 0
 
     def say_ready(self, move: str, path: tuple[str, ...]) -> bool:
-        """Ask the old place, which is the first of the path, if there is something to ask; False:
-        there is no such guest."""
+        """Ask the old place, the first of the path, if need be; False: there is no such guest."""
         run = self._engine.run(move)
         if run is None:
             return False
@@ -200,20 +174,20 @@ class Guests:
         self._engine.take(run, Own.AGAIN)
         return True
 
-    def _answer(self, guest: Guest, step: GuestStep, reason: str = "") -> None:
+    def _answer(self, guest: Guest, step: m.GuestStep, reason: str = "") -> None:
         request = guest.request
-        answer = GuestAnswer(request.move, request.path, step, reason)
+        whose: tuple[Any, ...] = ()
         if request.move.startswith(RECALL):
             # Nobody leads it here: the old place is to be told whom it is about.
-            whose = (request.origin, request.number, request.subscriber)
-            wanted = request.subscriptions if step is GuestStep.READY else ()
-            about = (request.move, request.path, step, reason, *whose)
-            answer = GuestAnswer(*about, wanted, guest.served_version, guest.attachment)
+            wanted = request.subscriptions if step is m.GuestStep.READY else ()
+            client = (request.origin, request.number, request.subscriber)
+            whose = (*client, wanted, guest.served_version, guest.attachment)
+        answer = m.GuestAnswer(request.move, request.path, step, reason, *whose)
         if len(request.path) > 1:
             self._pass_back(answer, len(request.path) - 1)
 
-    def _say(self, move: str, path: tuple[str, ...], step: GuestStep, reason: str = "") -> None:
-        self._paths.pass_on(path[-2], GuestAnswer(move, path, step, reason))
+    def _say(self, move: str, path: tuple[str, ...], step: m.GuestStep, reason: str = "") -> None:
+        self._paths.pass_on(path[-2], m.GuestAnswer(move, path, step, reason))
 
     # Who comes, and who does not -----------------------------------------------------------
 
@@ -221,9 +195,9 @@ class Guests:
         """What was handed over for a client, which connects here."""
         for run in reversed([*self._engine.under_way(TARGET)]):
             guest: Guest = run.data
-            request = guest.request
-            is_its = (request.subscriber, request.incarnation) == (subscriber, incarnation)
-            if is_its and not request.origin and self._engine.take(run, Own.CLAIMED):
+            one = guest.request
+            is_its = (one.subscriber, one.incarnation, one.origin) == (subscriber, incarnation, "")
+            if is_its and self._engine.take(run, Own.CLAIMED):
                 return guest.session
         return None
 
@@ -233,16 +207,12 @@ class Guests:
         if run is None or not isinstance(run.data, Guest):
             return None
         guest = run.data
-        if (guest.request.origin, guest.request.number) != (origin, number):
-            return None
-        return guest.session if self._engine.take(run, Own.CLAIMED) else None
+        is_its = (guest.request.origin, guest.request.number) == (origin, number)
+        return guest.session if is_its and self._engine.take(run, Own.CLAIMED) else None
 
     def arrived(self, session: Outbound) -> bool:
         """Whether a session was a guest's; it is served here from now on."""
-        run = self._run(session)
-        if run is not None:
-            self._engine.take(run, Own.ARRIVED)
-        return run is not None
+        return self._engine.tell_subject(session, Own.ARRIVED)
 
     def left(self, session: Outbound) -> bool:
         """Whether a session was a guest's; who had come for it is gone, or it is too far behind."""
@@ -255,7 +225,6 @@ class Guests:
                 self._engine.take(run, Own.ORIGIN_GONE)
 
     def drop(self, move: str) -> None:
-        """Nobody will come."""
         self._engine.tell(move, Own.LEFT, "it is no longer expected")
 
     def publisher_moved(self, life: Life, side: str | None) -> None:
@@ -264,11 +233,6 @@ class Guests:
         for run in self._engine.under_way(HOME):
             if run.data.missing and run.data.request.path[-2] == side:
                 run.data.session.wait_for(life)
-
-    def _run(self, session: Outbound) -> Run | None:
-        """Of the guest that a session is for."""
-        run = self._engine.run_of(session)
-        return run if run is not None and isinstance(run.data, Guest) else None
 
     # Guards --------------------------------------------------------------------------------
 
@@ -282,12 +246,12 @@ class Guests:
         guest = run.data
         return Own.SAID in run.heard and guest.session.unsettled_subscriptions <= guest.partly
 
-    def is_answer(self, run: Run, cut: GuestCut) -> bool:
+    def is_answer(self, run: Run, cut: m.GuestCut) -> bool:
         """Not of who was asked before, nor for one who may have nothing."""
         guest = run.data
         return cut.path == guest.request.path and (not cut.open or guest.has_served)
 
-    def is_whole_answer(self, run: Run, cut: GuestCut) -> bool:
+    def is_whole_answer(self, run: Run, cut: m.GuestCut) -> bool:
         return self.is_answer(run, cut) and not cut.open
 
     def is_missing(self, run: Run, about: object) -> bool:
@@ -305,9 +269,9 @@ class Guests:
             # Those who cannot be reached send what is wanted where it was served, and whoever is
             # next to them knows that it is wanted here.
             self._subscriptions.serve(guest.session)
-        self._answer(guest, GuestStep.READY)
+        self._answer(guest, m.GuestStep.READY)
 
-    def add_part(self, run: Run, cut: GuestCut) -> None:
+    def add_part(self, run: Run, cut: m.GuestCut) -> None:
         guest = run.data
         session = guest.session
         if not guest.add_part(cut):
@@ -319,7 +283,7 @@ class Guests:
             session.matched_by(cut.version)
         session.cut(cut.seen, guest.backlog, cut.version)
         guest.backlog = []
-        if session.keeps_too_much():
+        if session.kept.exceeds(2):
             self._dispatch.overloaded[session] = None
         else:
             guest.missing = frozenset(cut.open)
@@ -328,7 +292,7 @@ class Guests:
     def complete(self, run: Run, about: object) -> None:
         """What the subscriber has had elsewhere is known."""
         if not run.data.missing:
-            self._answer(run.data, GuestStep.TAKEN)
+            self._answer(run.data, m.GuestStep.TAKEN)
         self._ports.on_complete(run.data)
 
     def arrive(self, run: Run, about: object) -> None:
@@ -353,11 +317,11 @@ class Guests:
             self._engine.join(NOTE, self, run.id, None, guest.request, guest.request.lease_s)
         guest.session.missing = NOWHERE
         self._dispatch.release(guest.session)
-        self._answer(guest, GuestStep.ARRIVED)
+        self._answer(guest, m.GuestStep.ARRIVED)
         self._ports.on_finished(guest)
 
     def say_arrived(self, run: Run, about: object) -> None:
-        self._say(run.id, run.data.path, GuestStep.ARRIVED)
+        self._say(run.id, run.data.path, m.GuestStep.ARRIVED)
 
     def drop_run(self, run: Run, about: object) -> None:
         guest = run.data
@@ -367,4 +331,4 @@ class Guests:
 
     def give_up(self, run: Run, about: object) -> None:
         self.drop_run(run, about)
-        self._answer(run.data, GuestStep.GONE, run.why)
+        self._answer(run.data, m.GuestStep.GONE, run.why)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.frames import Control, RoutingMessage
-from gravitate.broker.routing.settlement import Answer, Partly
+from gravitate.broker.routing.settlement import Answer, Asker
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 
@@ -69,17 +69,10 @@ class Router(Protocol):
         """The neighbours that events of a life of a publisher come from."""
 
     def subscribe(
-        self,
-        id: str,
-        filter: Filter,
-        destination: int,
-        settled: Answer,
-        partly: Partly,
-        is_renewed: bool = False,
+        self, id: str, filter: Filter, destination: int, asker: Asker, is_renewed: bool = False
     ) -> None:
-        """`partly` is told behind which brokers alone it has not settled, if they cannot be
-        reached, as often as that changes. One that is renewed after a broker has lost its memory is
-        served at once: neighbours have not forgotten what they send it."""
+        """One that is renewed after a broker has lost its memory is served at once: neighbours have
+        not forgotten what they send it."""
 
     def serve(self, id: str) -> None:
         """A local subscription is served from every side from now on, settled or not."""
@@ -87,13 +80,7 @@ class Router(Protocol):
     def unsubscribe(self, id: str) -> None: ...
 
     def advertise(
-        self,
-        life: Life,
-        key: str,
-        filter: Filter,
-        settled: Answer,
-        partly: Partly,
-        attachment: int = 0,
+        self, life: Life, key: str, filter: Filter, asker: Asker, attachment: int = 0
     ) -> None:
         """`attachment` counts how often the publisher has attached itself to a broker."""
 

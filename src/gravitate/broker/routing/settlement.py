@@ -14,7 +14,10 @@ Requests know nothing of what they are about.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 Answer = Callable[[], None]
@@ -25,7 +28,7 @@ Partly = Callable[[Open], None]
 NOWHERE: Final[Open] = frozenset()
 
 
-def _nothing(open: Open) -> None:
+def _nothing(open: Open = NOWHERE) -> None:
     """For who does not want to know."""
 
 
@@ -34,8 +37,9 @@ class Asker(NamedTuple):
 
     peer: str | None
     """The neighbour that asked; None: a local client."""
-    settled: Answer
+    settled: Answer = _nothing
     partly: Partly = _nothing
+    """Told behind which brokers alone it has not settled, as often as that changes."""
 
 
 class Request:
@@ -68,16 +72,14 @@ _NOBODY: Final[list[Asker]] = []
 """Of every request that has settled; there are many, and neither ever changes."""
 
 
+@dataclass(slots=True, eq=False)
 class _Token:
     """Something that a neighbour has not settled."""
 
-    __slots__ = ("open", "requests")
-
-    def __init__(self) -> None:
-        self.requests: dict[Request, None] = {}
-        """Who waits for it."""
-        self.open: Open | None = None
-        """The neighbour has answered partly: where it has not settled."""
+    requests: dict[Request, None] = field(default_factory=dict)
+    """Who waits for it."""
+    open: Open | None = None
+    """The neighbour has answered partly: where it has not settled."""
 
 
 class Settlement:
@@ -87,7 +89,7 @@ class Settlement:
         self._last_token = 0
         self._waiting: dict[str, dict[int, _Token]] = {}
         """Per neighbour, the outstanding tokens."""
-        self._absent: set[str] = set()
+        self.away: set[str] = set()
         """Neighbours that cannot answer for now."""
 
     def token(self, peer: str) -> int:
@@ -103,11 +105,9 @@ class Settlement:
             return
         if request.outstanding is _NOTHING:
             request.outstanding = {}
-        tokens = request.outstanding.setdefault(peer, set())
-        if token not in tokens:
-            tokens.add(token)
-            request.settled = False
-            waiting.requests[request] = None
+        request.outstanding.setdefault(peer, set()).add(token)
+        request.settled = False
+        waiting.requests[request] = None
 
     def cancel(self, request: Request) -> None:
         """What was asked for has ended: nothing is waited for any more. Neighbours who asked are
@@ -124,64 +124,41 @@ class Settlement:
     def seal(self, request: Request, asker: Asker) -> None:
         """Everything to wait for is known: answer now, or when the last token comes in."""
         if not request.outstanding:
-            _settle(request)
-            asker.settled()
+            _settle(request, (asker,))
             return
         if request.askers is _NOBODY:
             request.askers = []
         request.askers.append(asker)
-        found = self._open(request)
-        if found is not None and found == request.open:
-            asker.partly(found)
-        else:
-            self._review(request)
+        self._review(request, (asker,))
 
-    def open_behind(self, request: Request, peer: str) -> Open:
-        """Where a request has not settled on the side of a neighbour, as far as that is known."""
-        tokens = request.outstanding.get(peer, ())
-        opens = [self._waiting[peer][token].open for token in tokens]
-        return frozenset((peer,)) if None in opens else NOWHERE.union(*filter(None, opens))
-
-    def answered(self, peer: str, token: int) -> None:
-        """The neighbour has settled what `token` stood for; unknown tokens are ignored."""
-        waiting = self._waiting.get(peer, {}).pop(token, None)
-        if waiting is None:
-            return
-        for request in waiting.requests:
-            self._drop(request, peer, token)
-        for request in waiting.requests:
-            if not request.outstanding:
-                if not request.settled:
-                    askers = request.askers
-                    _settle(request)
-                    for asker in askers:
-                        asker.settled()
-            else:
-                self._review(request)
-
-    def answered_partly(self, peer: str, token: int, open: Open) -> None:
-        """The neighbour has settled it everywhere but behind these brokers."""
-        waiting = self._waiting.get(peer, {}).get(token)
+    def answered(self, peer: str, token: int, open: Open = NOWHERE) -> None:
+        """The neighbour has settled what `token` stood for, everywhere but behind brokers that are
+        open; unknown tokens are ignored."""
+        tokens = self._waiting.get(peer, {})
+        waiting = tokens.get(token)
         if waiting is None or waiting.open == open:
             return
         waiting.open = open
-        for request in list(waiting.requests):
-            if request.on_side is not None:
-                request.on_side(peer, self.open_behind(request, peer))
-            self._review(request)
+        if not open:
+            del tokens[token]
+        requests = list(waiting.requests)
+        for request in requests:
+            if open:
+                self.tell_side(request, peer)
+            else:
+                self._drop(request, peer, token)
+        for request in requests:
+            if request.outstanding:
+                self._review(request)
+            elif not request.settled:
+                _settle(request, request.askers)
 
     def absent(self, peer: str) -> None:
         """The neighbour cannot answer for now: nobody waits for it who need not."""
-        self._absent.add(peer)
-        requests: dict[Request, None] = {}
-        for waiting in self._waiting.get(peer, {}).values():
-            requests.update(waiting.requests)
-        for request in requests:
+        self.away.add(peer)
+        waiting = self._waiting.get(peer, {}).values()
+        for request in dict.fromkeys(chain.from_iterable(token.requests for token in waiting)):
             self._review(request)
-
-    def present(self, peer: str) -> None:
-        """The neighbour can answer."""
-        self._absent.discard(peer)
 
     def _open(self, request: Request) -> Open | None:
         """Where a request has not settled; None while a neighbour that is there has not said."""
@@ -192,19 +169,20 @@ class Settlement:
                 open = waiting[token].open
                 if open is not None:
                     found |= open
-                elif peer in self._absent:
+                elif peer in self.away:
                     found.add(peer)
                 else:
                     return None
         return frozenset(found)
 
-    def _review(self, request: Request) -> None:
-        """Tell those who asked where it is open, if that has changed."""
+    def _review(self, request: Request, new: Iterable[Asker] = ()) -> None:
+        """Tell those who asked where it is open, if that has changed; who is new in any case."""
         if request.askers and not request.settled:
             found = self._open(request)
-            if found is not None and found != request.open:
+            if found is not None:
+                askers = new if found == request.open else list(request.askers)
                 request.open = found
-                for asker in list(request.askers):
+                for asker in askers:
                     asker.partly(found)
 
     def replace(self, peer: str, old: int, new: int) -> None:
@@ -231,12 +209,8 @@ class Settlement:
             self.wait(everything, peer, token)
         for token in outdated:
             self.replace(peer, token, all_settled)
-        asker = Asker(
-            None,
-            lambda: self.answered(peer, all_settled),
-            lambda open: self.answered_partly(peer, all_settled, open),
-        )
-        self.seal(everything, asker)
+        answer = partial(self.answered, peer, all_settled)
+        self.seal(everything, Asker(None, answer, answer))
 
     def drop_answers(self, peer: str) -> None:
         """`peer` has forgotten what it asked."""
@@ -251,13 +225,21 @@ class Settlement:
         tokens.discard(token)
         if not tokens:
             del request.outstanding[peer]
+        self.tell_side(request, peer)
+
+    def tell_side(self, request: Request, peer: str) -> None:
+        """Say where a request has not settled on the side of a neighbour, as far as is known."""
         if request.on_side is not None:
-            request.on_side(peer, self.open_behind(request, peer))
+            opens = [self._waiting[peer][token].open for token in request.outstanding.get(peer, ())]
+            known = NOWHERE.union(*filter(None, opens))
+            request.on_side(peer, frozenset((peer,)) if None in opens else known)
 
 
-def _settle(request: Request) -> None:
+def _settle(request: Request, askers: Iterable[Asker]) -> None:
     request.outstanding, request.askers = _NOTHING, _NOBODY
     request.settled = True
     request.open = None
     if request.on_settled is not None:
         request.on_settled()
+    for asker in askers:
+        asker.settled()

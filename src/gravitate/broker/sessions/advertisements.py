@@ -19,7 +19,7 @@ INDEXED_FROM: Final = 16
 
 
 class Advertisements(Mapping[str, Filter]):
-    """By key; changed by `put`, `take` and `clear` alone."""
+    """By key; changed by `put` and `take` alone."""
 
     __slots__ = ("_by_key", "_candidates", "_counts")
 
@@ -55,11 +55,6 @@ class Advertisements(Mapping[str, Filter]):
                 del self._counts[filter]
                 self._candidates.discard(filter)
         return filter
-
-    def clear(self) -> None:
-        self._by_key.clear()
-        self._counts.clear()
-        self._candidates = None
 
     def meet(self, filter: Filter) -> bool:
         """Whether something advertised intersects a filter."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Final, NamedTuple
 
 from gravitate.broker.links.link import Mark
 from gravitate.broker.links.table import LinkTable
-from gravitate.broker.lives import Life
 from gravitate.broker.measure import Measure
+from gravitate.broker.messages.parcels import parts
 from gravitate.broker.options import BrokerOptions
 from gravitate.model.events import Batch
 
@@ -28,19 +29,9 @@ Backlog = tuple[tuple[Batch, int], ...]
 
 
 def parts_of(backlog: Backlog, events_max: int, bytes_max: int) -> list[Backlog]:
-    """A backlog in parts of so many events and bytes, or of one batch that is larger; at least
-    one part."""
-    parts: list[list[tuple[Batch, int]]] = [[]]
-    measure = Measure()
-    for batch, qos in backlog:
-        measure.add(batch.bodies)
-        part = parts[-1]
-        if part and measure.exceeds(events_max, bytes_max):
-            part, measure = [], Measure()
-            measure.add(batch.bodies)
-            parts.append(part)
-        part.append((batch, qos))
-    return [tuple(part) for part in parts]
+    """In parts of so many events and bytes, or of one batch that is larger; at least one part."""
+    weighed = ((one, len(one[0]), one[0].size_bytes()) for one in backlog)
+    return [tuple(part) for part in parts(weighed, events_max, bytes_max)] or [()]
 
 
 class Source(NamedTuple):
@@ -57,12 +48,11 @@ HERE: Final = Source()
 
 
 class Kept:
-    """Batches in the order in which they came, each with its source; what `links` have brought is
-    retained."""
+    """Batches as they came, each with its source; what `links` have brought is retained."""
 
     __slots__ = ("_bytes_max", "_events_max", "_items", "_links", "measure")
 
-    def __init__(self, options: BrokerOptions, links: LinkTable | None = None) -> None:
+    def __init__(self, options: BrokerOptions, links: LinkTable | None) -> None:
         self._items: deque[tuple[Batch, int, Source]] = deque()
         self._events_max = options.session_queue_events_max
         self._bytes_max = options.session_queue_bytes_max
@@ -131,17 +121,15 @@ class Kept:
         for batch, qos in backlog:
             self._put(batch, qos, source)
         for batch, qos, its_source in kept:
-            self._put(above(batch, had.get(batch.stream, 0)), qos, its_source)
+            self._put(_between(batch, last=had.get(batch.stream, 0)), qos, its_source)
 
     def precede(self, backlog: Iterable[tuple[Batch, int]], source: Source) -> None:
         """What is kept has no holes, and something that the client lacks comes before it: a backlog
         of all that came before, and perhaps some of what is kept."""
         kept = self.take()
-        firsts: dict[Life, int] = {}
-        for batch, _, _ in kept:
-            firsts.setdefault(batch.stream, batch.counters[0])
+        firsts = {batch.stream: batch.counters[0] for batch, _, _ in reversed(kept)}
         for batch, qos in backlog:
-            self._put(below(batch, firsts.get(batch.stream)), qos, source)
+            self._put(_between(batch, first=firsts.get(batch.stream, inf)), qos, source)
         for item in kept:
             self._put(*item)
 
@@ -154,17 +142,9 @@ class Kept:
                 self._links.retain(source.mark)
 
 
-def above(batch: Batch, last: int) -> Batch | None:
-    """The events of a batch with greater counters."""
-    if batch.counters[0] > last:
+def _between(batch: Batch, last: float = -inf, first: float = inf) -> Batch | None:
+    """The events of a batch with counters above the last and below the first."""
+    if last < batch.counters[0] and batch.counters[-1] < first:
         return batch
-    fresh = [i for i, counter in enumerate(batch.counters) if counter > last]
-    return batch.select(fresh) if fresh else None
-
-
-def below(batch: Batch, first: int | None) -> Batch | None:
-    """The events of a batch with smaller counters; all of them where there is no first."""
-    if first is None or batch.counters[-1] < first:
-        return batch
-    earlier = [i for i, counter in enumerate(batch.counters) if counter < first]
-    return batch.select(earlier) if earlier else None
+    those = [i for i, counter in enumerate(batch.counters) if last < counter < first]
+    return batch.select(those) if those else None

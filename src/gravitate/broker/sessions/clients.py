@@ -11,7 +11,8 @@ another broker where the client moves as a subscriber, or kept for one that was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -32,21 +33,17 @@ ATTACHMENTS_MAX: Final = 1 << 20
 """How often brokers may attach a publisher somewhere within one connection of its client."""
 
 
+@dataclass(slots=True, eq=False)
 class Session:
     """One client: what it said of itself when it connected, what it is owed, what it publishes."""
 
-    __slots__ = ("client", "connection", "id", "inbound", "outbound", "pings")
-
-    def __init__(
-        self, client: inputs.ClientConnected, outbound: LocalOutbound, inbound: Inbound
-    ) -> None:
-        self.id = client.session
-        self.connection = client.connection
-        self.client = client
-        self.outbound = outbound
-        self.inbound = inbound
-        self.pings: dict[str, effects.PingBrokers] = {}
-        """What the client was asked to measure and has not answered, by who wants to know."""
+    id: str
+    connection: int
+    client: inputs.ClientConnected
+    outbound: LocalOutbound
+    inbound: Inbound
+    pings: dict[str, effects.PingBrokers] = field(default_factory=dict)
+    """What the client was asked to measure and has not answered, by who wants to know."""
 
     def subscribes(self) -> bool:
         """Whether the client is served, wherever its subscriptions are."""
@@ -77,27 +74,18 @@ class ClientPorts(NamedTuple):
     """Asked whether a client that comes back is attached elsewhere; its new session goes on."""
 
 
+@dataclass(eq=False)
 class Clients:
-    """The sessions of a broker."""
-
-    def __init__(
-        self,
-        context: Context,
-        subscriptions: Subscriptions,
-        dispatch: Dispatch,
-        publishers: Publishers,
-        ports: ClientPorts,
-    ) -> None:
-        self._ports = ports
-        self._context = context
-        self._subscriptions = subscriptions
-        self._dispatch = dispatch
-        self._publishers = publishers
-        self.sessions: dict[str, Session] = {}
-        """By client."""
-        self.by_connection: dict[int, Session] = {}
-        self._persisting: dict[int, tuple[Session, int]] = {}
-        self._tokens = count(1)
+    _context: Context
+    _subscriptions: Subscriptions
+    _dispatch: Dispatch
+    _publishers: Publishers
+    _ports: ClientPorts
+    sessions: dict[str, Session] = field(default_factory=dict)
+    """By client."""
+    by_connection: dict[int, Session] = field(default_factory=dict)
+    _persisting: dict[int, tuple[Session, int]] = field(default_factory=dict)
+    _tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def taking(self, take: Callable[[Session, Any], None]) -> Callable[[Any], None]:
         """What takes inputs of clients that have a session here."""
@@ -126,15 +114,11 @@ class Clients:
             outbound = LocalOutbound(*owed, self._dispatch, self._subscriptions)
         about = (id, input.incarnation, input.attachment * ATTACHMENTS_MAX, self._context.options)
         inbound = Inbound(*about, partial(self._tell, connection), HoldOver(id), publishers)
-        session = Session(input, outbound, inbound)
+        session = Session(id, connection, input, outbound, inbound)
         self.sessions[id] = self.by_connection[connection] = session
         former = publishers.departing.get(id)
-        if former is not None and former.origin is None:
-            if former.incarnation != input.incarnation:
-                publishers.abandon(id)
-                publishers.ports.on_departure(former, False)
-            else:
-                publishers.came_back(id, input.incarnation)
+        if former is not None and former.origin is None and not publishers.came_back(*inbound.life):
+            publishers.abandon(id)
         if input.counts and not self._ports.adopt(inbound):
             publishers.bring_along(inbound)
         if not outbound.holding:
@@ -162,7 +146,7 @@ class Clients:
         # What an arriving publisher sent was not accepted; it will send it where it goes.
         inbound.enter(state)
         outbound.end()
-        self._publishers.ports.on_gone(inbound.life)
+        self._publishers.congestion.left(inbound.life)
         outbound.at.close(outbound)
         self._observe(outbound, "closed")
 
@@ -177,9 +161,10 @@ class Clients:
         session = self.sessions.pop(outbound.id)
         del self.by_connection[session.connection]
         session.inbound.enter(Publishing.GONE)
-        self._publishers.ports.on_gone(session.inbound.life)
+        self._publishers.congestion.left(session.inbound.life)
         self._tell(session.connection, effects.CloseSession(effects.MOVED, target))
-        session.outbound.detach()
+        session.outbound.enter(Owed.DETACHED)
+        session.outbound.connection = 0
 
     def end_parked(self, outbound: Outbound) -> None:
         """The client that something was kept for is elsewhere, or nowhere."""
@@ -194,19 +179,13 @@ class Clients:
             self.disconnected(session)
             self._tell(session.connection, effects.CloseSession(reason))
 
-    def close_overloaded(self, outbound: Outbound) -> bool:
-        """Whether a subscriber that fell too far behind has a connection; it is closed then."""
-        session = self.sessions.get(outbound.id)
-        is_connected = session is not None and session.outbound is outbound
+    def close_of(self, end: Inbound | Outbound, reason: str) -> bool:
+        """Whether it is that of a client which is connected here, whose session is closed then."""
+        session = self.sessions.get(end.id)
+        is_connected = session is not None and end in (session.inbound, session.outbound)
         if is_connected:
-            self.close(outbound.id, effects.OVERLOADED)
+            self.close(end.id, reason)
         return is_connected
-
-    def taken_over(self, publisher: Inbound) -> None:
-        """The publisher of a session is attached elsewhere: its client is there."""
-        session = self.sessions.get(publisher.id)
-        if session is not None and session.inbound is publisher:
-            self.close(publisher.id, effects.TAKEN_OVER)
 
     def depart(self, publisher: Inbound, target: str) -> None:
         """Send the client to `target`; its advertisements wait to be taken along."""
@@ -254,18 +233,16 @@ class Clients:
                 inbound.unpublished.add(input.bodies)
                 self._publishers.update_reading(inbound)
             return
-        size = len(input.bodies)
-        first = input.first_counter if session.client.counts else None
-        batch = self._number(inbound, input, size, first)
+        batch = self._number(session, input)
         if batch is not None:
             inbound.at.publish(inbound, batch)
         if input.qos:
-            self._accept(session, size, batch)
+            self._accept(session, len(input.bodies), batch)
 
-    def _number(
-        self, inbound: Inbound, input: inputs.ClientPublished, size: int, first: int | None
-    ) -> Batch | None:
+    def _number(self, session: Session, input: inputs.ClientPublished) -> Batch | None:
         """The publications as a batch, less what the client has sent before."""
+        inbound, size = session.inbound, len(input.bodies)
+        first = input.first_counter if session.client.counts else None
         if first is None:
             first = inbound.next_counter
         known = inbound.next_counter - first

@@ -11,7 +11,9 @@ its publications over to this one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol
 
 from gravitate.broker.interface.effects import ToPublisher
@@ -40,8 +42,7 @@ class PublishesAt(Protocol):
     while a client stays connected here and is attached elsewhere."""
 
     def place(self, publisher: Inbound, /) -> str | None:
-        """The broker that it is attached to, or is being attached to; None: this one, and nobody
-        stands for it."""
+        """Where it is attached, or being attached; None: here, and nobody stands for it."""
 
     def advertise(self, publisher: Inbound, /, key: str, filter: Filter) -> None: ...
 
@@ -56,77 +57,60 @@ class PublishesAt(Protocol):
         """The client is gone."""
 
 
+@dataclass(eq=False)
 class Inbound:
     """One publisher. `say` is its outlet: it takes what the client is to be told. `hold_timer` ends
-    the wait of `held`."""
+    the wait of `held`; `at` takes what the client does."""
 
-    origin: str | None = None
+    id: str
+    incarnation: int
+    attachment: int
+    _options: BrokerOptions
+    say: Callable[[ToPublisher], None]
+    hold_timer: HoldOver | TetheredHoldOver
+    at: PublishesAt
+    origin: str | None = field(default=None, init=False)
     """The broker that its client is connected to; None: this one, without a tether."""
+    state: Publishing = Publishing.HERE
+    next_counter: int = 1
+    advertisements: Advertisements = field(default_factory=Advertisements)
+    unsettled_advertisements: dict[str, Open] = field(default_factory=dict)
+    """By key, with where that is, once somebody has answered."""
+    unanswered_advertisements: set[str] = field(default_factory=set)
+    """Those of them that have not even settled wherever somebody can be reached."""
+    unsettled_ends: int = 0
+    """Advertisements that have ended here and not yet everywhere."""
+    held: deque[Batch] = field(default_factory=deque)
+    arriving: deque[ClientPublished] = field(default_factory=deque)
+    """While it arrives: what it has sent, which is looked at once the move has settled."""
+    unpublished: Measure = field(default_factory=Measure)
+    """Of what is held, or arriving."""
+    way: Open = NOWHERE
+    """While it arrives: brokers between here and where it was."""
+    lost: str = ""
+    """The one where it was, if that cannot be reached."""
+    marks: deque[Mark] = field(default_factory=deque)
+    """What has brought the publications that were handed over and are not routed yet."""
+    persisting: int = 0
+    """Batches that are being brought to stable storage."""
+    reading_held: bool = False
+    _topics_advertised: set[str | bytes] = field(default_factory=set)
+    """Topics known to lie within an advertisement. Invalidated by: any of them that ends."""
+    _topics_bytes: int = 0
 
-    def __init__(
-        self,
-        id: str,
-        incarnation: int,
-        attachment: int,
-        options: BrokerOptions,
-        say: Callable[[ToPublisher], None],
-        hold_timer: HoldOver | TetheredHoldOver,
-        at: PublishesAt,
-    ) -> None:
-        self.id = id
-        self.incarnation = incarnation
-        self.attachment = attachment
-        self.life: Life = (id, incarnation)
-        self.say = say
-        self.at = at
-        """Takes what the client does."""
-        self.hold_timer = hold_timer
-        self._options = options
-        self.next_counter = 1
-        self.state = PUBLISHING.enter(None, Publishing.HERE)
-        self.advertisements = Advertisements()
-        self.unsettled_advertisements: set[str] = set()
-        self.unanswered_advertisements: set[str] = set()
-        """Those of them that have not even settled wherever somebody can be reached."""
-        self.open: dict[str, Open] = {}
-        """Where others of them have not settled."""
-        self.unsettled_ends = 0
-        """Advertisements that have ended here and not yet everywhere."""
-        self.held: deque[Batch] = deque()
-        self.arriving: deque[ClientPublished] = deque()
-        """While it arrives: what it has sent, which is looked at once the move has settled."""
-        self.unpublished = Measure()
-        """Of what is held, or arriving."""
-        self.way: Open = NOWHERE
-        """While it arrives: brokers between here and where it was."""
-        self.lost = ""
-        """The one where it was, if that cannot be reached."""
-        self.marks: deque[Mark] = deque()
-        """What has brought the publications that were handed over and are not routed yet."""
-        self.persisting = 0
-        """Batches that are being brought to stable storage."""
-        self.reading_held = False
-        self._topics_advertised: set[str | bytes] = set()
-        """Topic keys known to lie within an advertisement. Invalidated by: any advertisement
-        that ends."""
-        self._topics_bytes = 0
+    def __post_init__(self) -> None:
+        self.life: Life = (self.id, self.incarnation)
 
     def enter(self, state: Publishing) -> None:
         self.state = PUBLISHING.enter(self.state, state)
 
     @property
     def live(self) -> bool:
-        """Whether it has not ended, and is not on its way to another broker."""
         return self.state in LIVE
 
     @property
     def place(self) -> str | None:
-        """The broker that it is attached to; None: this one, and nobody stands for it."""
         return self.at.place(self)
-
-    def is_full(self) -> bool:
-        """Whether more waits here than may."""
-        return self.unpublished.exceeds(self._options.hold_events_max, self._options.hold_bytes_max)
 
     def unadvertised(self, batch: Batch) -> list[str]:
         """Topics of the batch that lie within none of the client's advertisements."""
@@ -154,36 +138,33 @@ class Inbound:
             return {}, []
         known = [name for name in self.advertisements if name.startswith(FOR_CLIENT)]
         some = [name.removeprefix(FOR_CLIENT) for name in known] + topics
-        if len(some) <= self._options.advertise_topics_max and not any(map(_is_prefix, some)):
+        is_wide = any(topic.endswith("/#") for topic in some)
+        if not is_wide and len(some) <= self._options.advertise_topics_max:
             return {f"{FOR_CLIENT}{topic}": topic_is(topic) for topic in topics}, []
         prefix = common_levels(some)
         filter = Filter(((Predicate(TOPIC, Op.TOPIC, f"{prefix}/#"),),)) if prefix else EVERYTHING
         wide = f"{FOR_CLIENT}{prefix}/#"
         return {wide: filter}, [name for name in known if name != wide]
 
+    def expect_answers(self, keys: Collection[str]) -> None:
+        """What is advertised under these keys is to settle."""
+        self.unsettled_advertisements.update(dict.fromkeys(keys, NOWHERE))
+        self.unanswered_advertisements.update(keys)
+
     def may_arrive(self) -> bool:
         """Whether everything that it has published elsewhere and is not lost is ahead, though some
         brokers cannot be reached: none of them is on the way."""
-        away = NOWHERE.union(*self.open.values())
-        return bool(self.way) and (away & self.way) <= {self.lost}
-
-    def is_withdrawn(self) -> bool:
-        """Whether nothing that it has advertised is advertised any more, anywhere."""
-        return not self.advertisements and not self.unsettled_ends
+        away = NOWHERE.union(*self.unsettled_advertisements.values())
+        is_ahead = bool(self.way) and (away & self.way) <= {self.lost}
+        return is_ahead and not self.unanswered_advertisements
 
     def at_rest(self) -> bool:
-        """Whether all that was published is accepted and on its way, and all that was advertised
-        is known everywhere."""
+        """Whether all that it published is accepted and on its way, what it advertised known."""
         return not (self.persisting or self.unsettled_advertisements or self.held)
 
     def advertisement_ended(self) -> None:
         self._topics_advertised.clear()
         self._topics_bytes = 0
-
-
-def _is_prefix(topic: str) -> bool:
-    """Whether a topic that is advertised stands for all that begin like it."""
-    return topic.endswith("/#")
 
 
 def topic_is(topic: str) -> Filter:
@@ -194,8 +175,6 @@ def common_levels(topics: list[str]) -> str:
     """The topic levels that all topics begin with; empty when they share none."""
     levels = [topic.split("/") for topic in topics]
     # Whatever the first and the last of sorted lists begin with, all between them do.
-    first, last = min(levels), max(levels)
-    shared = 0
-    while shared < min(len(first), len(last)) and first[shared] == last[shared]:
-        shared += 1
-    return "" if topics[0].startswith("$") else "/".join(first[:shared])
+    pairs = zip(min(levels), max(levels), strict=False)
+    shared = [level for level, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    return "" if topics[0].startswith("$") else "/".join(shared)

@@ -10,6 +10,7 @@ nothing is kept: what a congested client cannot take is dropped and counted.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -36,12 +37,7 @@ class Outbound(Receiver):
     """The broker that its client is connected to; None: this one, without a tether."""
 
     def __init__(
-        self,
-        id: str,
-        incarnation: int,
-        context: Context,
-        state: Owed,
-        links: LinkTable | None = None,
+        self, id: str, incarnation: int, context: Context, state: Owed, links: LinkTable | None
     ) -> None:
         super().__init__(id, context.options, context.lives)
         self.incarnation = incarnation
@@ -49,8 +45,7 @@ class Outbound(Receiver):
         self.kept = Kept(context.options, links)
         """What is held."""
         self.waiting = Kept(context.options, links)
-        """What goes out once the client has acknowledged others, or waits for its broker to say
-        that it has it."""
+        """What goes out once the client has acknowledged others, or is with its broker soon."""
         self.subscriptions: dict[str, Subscription[Outbound]] = {}
         self.series = ""
         """Part of the names of its subscriptions, where other guests of the same client may be."""
@@ -85,21 +80,17 @@ class Outbound(Receiver):
         """The last counter of each publisher that the client has been given, or is kept for it."""
         return tuple((*life, last) for life, last in self._seen.items())
 
+    @abstractmethod
     def say(self, effect: ToClient) -> None:
         """Tell the client."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drained(self) -> bool:
         """Whether the client has all that was not kept."""
-        raise NotImplementedError
-
-    def owed_events(self) -> int:
-        """How many events wait for the client, or are kept for it."""
-        return self.waiting.measure.events + self.kept.measure.events
 
     # Holding -------------------------------------------------------------------------------
 
-    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]] = (), version: int = 0) -> None:
+    def cut(self, seen: Seen, backlog: Iterable[tuple[Batch, int]], version: int) -> None:
         """The client has had everything up to `seen` elsewhere, but for the backlog, which was
         matched by what it wanted as of `version`."""
         assert self.holding
@@ -108,15 +99,10 @@ class Outbound(Receiver):
             self.note_seen((id, incarnation), last)
 
     def wait_for(self, life: Life) -> None:
-        """While something is missing: a publisher is attached elsewhere now, and something earlier
-        of it may be missing."""
+        """A publisher is attached elsewhere now: something earlier of it may be missing."""
 
     def matched_by(self, version: int) -> None:
         """What is kept counts as matched by what the client wanted then."""
-
-    def keeps_too_much(self) -> bool:
-        """Whether more is kept for it than two brokers may keep."""
-        return self.kept.exceeds(2)
 
     def discard(self) -> None:
         """What is kept is for nobody any more."""
@@ -154,22 +140,23 @@ class LocalOutbound(Outbound):
         at: ServedAt,
         state: Owed = Owed.CONNECTED,
     ) -> None:
-        super().__init__(id, incarnation, context, state)
-        self.connection = connection
+        super().__init__(id, incarnation, context, state, None)
         self._emit, self._hand_over = context.emit, dispatch.hand_over
         self.at = at
         """Takes what the client asks for."""
         self.indirect = self.holding
-        self._window = window
         self._window_bytes = self._options.session_window_bytes_max
+        self._begin(window, connection)
+
+    def _begin(self, window: int, connection: int) -> None:
+        self.connection = connection
+        self._window = window
         self._tail: Tail[tuple[Batch, int]] = Tail()
         """What has been given at QoS 1, each with the bytes given until then."""
-        self._given_bytes = 0
-        self._acknowledged_bytes = 0
+        self._given_bytes = self._acknowledged_bytes = 0
 
     @property
     def place(self) -> str | None:
-        """The broker that serves the client; None: this one, and nobody stands for it."""
         return self.at.place(self)
 
     def enter(self, state: Owed) -> None:
@@ -180,20 +167,11 @@ class LocalOutbound(Outbound):
         if self.connection:
             self._emit(Tell(self.connection, word))
 
-    def detach(self) -> None:
-        """Its client is sent elsewhere, and told nothing any more."""
-        self.enter(Owed.DETACHED)
-        self.connection = 0
-
     def renew(self, window: int, connection: int) -> None:
-        """A client connects that this goes on for; it holds until the client says that it has
-        arrived."""
+        """A client connects and goes on with this; it holds until the client says it is here."""
         assert self.drained()
         self.enter(Owed.CLAIMED if self.state is Owed.STAGED else Owed.RESUMING)
-        self.connection = connection
-        self._window = window
-        self._tail = Tail()
-        self._given_bytes = self._acknowledged_bytes = 0
+        self._begin(window, connection)
         self.congested = False
         self.unconfirmed = set(self.subscriptions)
 
@@ -245,8 +223,7 @@ class LocalOutbound(Outbound):
         return rest
 
     def _room(self, batch: Batch) -> int:
-        """How many of the events the client may be given now: within its window, and as many bytes
-        as it may have unacknowledged."""
+        """How many of the events the client may be given now, by its window and by their bytes."""
         size, weight = len(batch), batch.size_bytes()
         room = min(size, self._window - len(self._tail))
         left = max(self._window_bytes - self.unacknowledged_bytes, 0)

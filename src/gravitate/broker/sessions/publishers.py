@@ -14,18 +14,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
+from gravitate.broker.forwarding.congestion import CongestionView
 from gravitate.broker.forwarding.handovers import Handovers
 from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import AdvertisementSettled, Attached, HoldReading
 from gravitate.broker.interface.inputs import ClientPublished
+from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.router import Router
-from gravitate.broker.routing.settlement import Open
+from gravitate.broker.routing.settlement import Asker, Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.states import Publishing
@@ -40,20 +44,12 @@ CLIENTS_OWN = "client:"
 class PublisherPorts(NamedTuple):
     """Who is asked and told about publishers."""
 
-    mark: Callable[[Batch], int]
-    """What mechanisms write on a batch that is published here."""
-    is_congested: Callable[[Life], bool]
-    """Asked whether events of a publisher go over a congested link."""
-    on_gone: Callable[[Life], None]
-    """Told of every publisher that was here."""
     on_departure: Callable[[Inbound, bool], None]
     """Told of a departing publisher that it is gone (True) or back (False)."""
     on_at_rest: Callable[[Inbound], None]
     """Told when a publisher comes to rest, see `Inbound.at_rest`."""
     on_taken_over: Callable[[Inbound], None]
     """Told of a live publisher that it is attached elsewhere now."""
-    on_left: Callable[[Inbound], None]
-    """Told of a publisher that has ended here, or is no longer expected back."""
     on_closed: Callable[[Inbound], None]
     """Told of publishers that end with their session."""
     on_ended: Callable[[Inbound], None]
@@ -62,26 +58,20 @@ class PublisherPorts(NamedTuple):
     """Looks at what a client has sent."""
 
 
+@dataclass(eq=False)
 class Publishers:
-    def __init__(
-        self,
-        context: Context,
-        router: Router,
-        dispatch: Dispatch,
-        handovers: Handovers,
-        chores: Chores,
-        ports: PublisherPorts,
-    ) -> None:
-        self.ports = ports
-        self._context = context
-        self._router = router
-        self._dispatch = dispatch
-        self._handovers = handovers
-        self._chores = chores
-        self.departing: Store[str, Inbound] = Store(lambda publisher: publisher.id)
-        """Publishers on their way to another broker."""
-        self._owners: dict[tuple[Life, str], Inbound] = {}
-        """Whose the local advertisements are, by life and key."""
+    _context: Context
+    _router: Router
+    _dispatch: Dispatch
+    _handovers: Handovers
+    congestion: CongestionView
+    _links: TetherLinks
+    _chores: Chores
+    ports: PublisherPorts
+    departing: Store[str, Inbound] = field(default_factory=lambda: Store(attrgetter("id")))
+    """Publishers on their way to another broker."""
+    _owners: dict[tuple[Life, str], Inbound] = field(default_factory=dict)
+    """Whose the local advertisements are, by life and key."""
 
     # Coming and going ----------------------------------------------------------------------
 
@@ -92,21 +82,16 @@ class Publishers:
         the advertisements given, by key, which it had elsewhere."""
         known = self._router.known_of(publisher.life)
         if advertisements is None:
-            brought = {key: one.filter for key, one in known.items()}
-        else:
-            brought = dict(advertisements)
-        # One that has just been brought here may be passing still.
+            advertisements = {key: one.filter for key, one in known.items()}
+        # One may not have been heard of here yet; one just brought here may be passing still.
         moving = any(
-            known[key].is_passing or not known[key].is_here
-            if key in known
-            else advertisements is not None  # told there, and not heard of here yet
-            for key in brought
+            key not in known or known[key].is_passing or not known[key].is_here
+            for key in advertisements
         )
         if moving:
             publisher.enter(Publishing.ARRIVING)
-            publisher.unsettled_advertisements.update(brought)
-            publisher.unanswered_advertisements.update(brought)
-        for key, filter in brought.items():
+            publisher.expect_answers(advertisements)
+        for key, filter in advertisements.items():
             self.advertise(publisher, key, filter)
         if not moving:
             publisher.say(Attached())
@@ -127,10 +112,7 @@ class Publishers:
         former = self.departing.get(id)
         if former is None or former.incarnation != incarnation:
             return []
-        self.departing.remove(former)
-        former.enter(Publishing.GONE)
-        self.ports.on_left(former)
-        self.ports.on_departure(former, False)
+        self._end_departure(former, Publishing.GONE, False)
         return [former]
 
     def depart(self, publisher: Inbound) -> None:
@@ -146,10 +128,18 @@ class Publishers:
         """Nobody came for what a departing publisher had advertised."""
         publisher = self.departing.get(id)
         if publisher is not None:
-            self.departing.remove(publisher)
-            publisher.enter(Publishing.ENDING)
-            self.ports.on_left(publisher)
+            self._end_departure(publisher, Publishing.ENDING, False)
             self.unadvertise_all(publisher)
+
+    def _end_departure(self, publisher: Inbound, state: Publishing, gone: bool) -> bool:
+        """Whether a publisher was departing; it is gone or back."""
+        if not self.departing.remove(publisher):
+            return False
+        publisher.enter(state)
+        if publisher.origin is not None:
+            self._links.review(publisher.origin)
+        self.ports.on_departure(publisher, gone)
+        return True
 
     def departed(self, life: Life, key: str) -> None:
         """The router tells that the publisher of a local advertisement is elsewhere now."""
@@ -163,15 +153,10 @@ class Publishers:
             publisher.enter(Publishing.TAKEN)
         if publisher.advertisements:
             return
-        if self.departing.remove(publisher):
-            publisher.enter(Publishing.GONE)
-            self.ports.on_left(publisher)
-            self.ports.on_departure(publisher, True)
-        elif publisher.live:
+        if not self._end_departure(publisher, Publishing.GONE, True) and publisher.live:
             self.ports.on_taken_over(publisher)
 
     def close(self, publisher: Inbound) -> None:
-        """Its client is gone."""
         self.unadvertise_all(publisher)
         self.ports.on_closed(publisher)
 
@@ -188,23 +173,20 @@ class Publishers:
             self.release(publisher)
             publisher.advertisement_ended()
         publisher.advertisements.put(key, filter)
-        publisher.unsettled_advertisements.add(key)
-        publisher.unanswered_advertisements.add(key)
+        publisher.expect_answers((key,))
 
         def partly(open: Open) -> None:
-            if publisher.live:
-                publisher.open[key] = open
+            if publisher.live and key in publisher.unsettled_advertisements:
+                publisher.unsettled_advertisements[key] = open
                 self._answered(publisher, key)
 
         def settled() -> None:
             if not publisher.live:
                 return
-            publisher.unsettled_advertisements.discard(key)
-            publisher.open.pop(key, None)
+            publisher.unsettled_advertisements.pop(key, None)
             self._answered(publisher, key)
             if key.startswith(CLIENTS_OWN):
-                name = key.removeprefix(CLIENTS_OWN)
-                publisher.say(AdvertisementSettled(name))
+                publisher.say(AdvertisementSettled(key.removeprefix(CLIENTS_OWN)))
             if not publisher.unsettled_advertisements:
                 self._arrived(publisher)
                 if publisher.at_rest():
@@ -215,22 +197,21 @@ class Publishers:
         if owner is not None and owner is not publisher:
             owner.advertisements.take(key)
         self._owners[life, key] = publisher
-        self._router.advertise(life, key, filter, settled, partly, publisher.attachment)
+        asker = Asker(None, settled, partly)
+        self._router.advertise(life, key, filter, asker, publisher.attachment)
 
     def _answered(self, publisher: Inbound, key: str) -> None:
         """An advertisement has settled wherever somebody can be reached. Those who cannot miss
         nothing: what is published follows the links on which it has not settled."""
         publisher.unanswered_advertisements.discard(key)
-        if publisher.unanswered_advertisements:
-            return
-        if publisher.state is not Publishing.ARRIVING:
+        if publisher.state is Publishing.ARRIVING:
+            self.review_arrival(publisher)
+        elif not publisher.unanswered_advertisements:
             self.release(publisher)
-        self.review_arrival(publisher)
 
     def review_arrival(self, publisher: Inbound) -> None:
         """More may be known of where a publisher was that arrives."""
-        is_answered = not publisher.unanswered_advertisements
-        if publisher.state is Publishing.ARRIVING and is_answered and publisher.may_arrive():
+        if publisher.may_arrive():
             self._arrived(publisher)
 
     def withdraw(self, publisher: Inbound, key: str) -> None:
@@ -245,19 +226,16 @@ class Publishers:
             if self._owners.get((publisher.life, key)) is publisher:
                 del self._owners[publisher.life, key]
                 publisher.unsettled_ends += 1
-                self._router.withdraw(publisher.life, key, partial(self._ended, publisher))
+                self._router.withdraw(publisher.life, key, partial(self._ended, publisher, 1))
 
     def _expect_no_answer(self, publisher: Inbound, key: str) -> None:
-        publisher.unsettled_advertisements.discard(key)
+        publisher.unsettled_advertisements.pop(key, None)
         publisher.unanswered_advertisements.discard(key)
-        publisher.open.pop(key, None)
 
-    def _ended(self, publisher: Inbound) -> None:
-        publisher.unsettled_ends -= 1
-        self._check_withdrawn(publisher)
-
-    def _check_withdrawn(self, publisher: Inbound) -> None:
-        if publisher.is_withdrawn():
+    def _ended(self, publisher: Inbound, count: int) -> None:
+        """So many advertisements have ended everywhere; nothing may be advertised any more."""
+        publisher.unsettled_ends -= count
+        if not publisher.advertisements and not publisher.unsettled_ends:
             if publisher.state is Publishing.ENDING:
                 publisher.enter(Publishing.GONE)
             self.ports.on_ended(publisher)
@@ -265,12 +243,8 @@ class Publishers:
     def unadvertise_all(self, publisher: Inbound) -> None:
         """What it advertised ends, one after the other; others may take it over before that."""
         keys = list(publisher.advertisements)
-        self._chores.add(
-            chain(
-                (partial(self._unadvertise, publisher, key) for key in keys),
-                [partial(self._check_withdrawn, publisher)],
-            )
-        )
+        ends = (partial(self._unadvertise, publisher, key) for key in keys)
+        self._chores.add(chain(ends, [partial(self._ended, publisher, 0)]))
 
     def own(self, publisher: Inbound) -> None:
         """The publisher has its advertisements from one that was here before it."""
@@ -282,10 +256,10 @@ class Publishers:
     def publish(self, publisher: Inbound, batch: Batch) -> None:
         """Route a batch, after what it has to wait for."""
         context = self._context
-        if context.observers:
-            batch.trace_mark = batch.trace_mark or self.ports.mark(batch)
-            for observer in context.observers:
-                observer.on_published(context.broker_id, batch, context.now)
+        for observer in context.observers:
+            batch.trace_mark = batch.trace_mark or observer.mark(batch, context.now)
+        for observer in context.observers:
+            observer.on_published(context.broker_id, batch, context.now)
         widened, ended = publisher.widened(batch)
         for key, filter in widened.items():
             self.advertise(publisher, key, filter)
@@ -316,8 +290,9 @@ class Publishers:
             self._dispatch.route(batch, None)
 
     def must_wait(self, publisher: Inbound) -> bool:
-        """Whether its client is not to be read from for now."""
-        return self.ports.is_congested(publisher.life) or publisher.is_full()
+        options = self._context.options
+        is_full = publisher.unpublished.exceeds(options.hold_events_max, options.hold_bytes_max)
+        return is_full or self.congestion.is_held(publisher.life)
 
     def update_reading(self, publisher: Inbound) -> None:
         """Hold the client, or let it go on, if that has changed."""

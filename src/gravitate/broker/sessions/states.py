@@ -19,8 +19,7 @@ class Owed(enum.Enum):
     CONNECTED = "connected"
     """What comes goes to the client, or waits until it acknowledges."""
     PREPARING = "preparing"
-    """The same, while another broker prepares to serve it: nothing of what was seen is forgotten,
-    for that one will be told."""
+    """The same; nothing that was seen is forgotten, for a broker that prepares will be told."""
     CUTTING = "cutting"
     """That one is told: what comes from now on is kept, what was given is acknowledged."""
     DETACHED = "detached"
@@ -28,8 +27,7 @@ class Owed(enum.Enum):
     LEASED = "leased"
     """Nobody leads it, and it ends unless somebody comes for it in time."""
     REMINDED = "reminded"
-    """The same of one that observers do not know of: this broker was reminded of it, or it was
-    recalled before it had arrived."""
+    """The same, unknown to observers: one it was reminded of, or recalled before it arrived."""
     STAGED = "staged"
     """A client is to come that is served elsewhere; observers do not know of it."""
     CLAIMED = "claimed"
@@ -90,8 +88,7 @@ class Publishing(enum.Enum):
     ARRIVING = "arriving"
     """What it has published elsewhere may not be ahead: what it sends waits."""
     TAKEN = "taken"
-    """It has attached itself elsewhere: nothing more is taken from it, what it has advertised is
-    taken along, one after the other."""
+    """Attached elsewhere: nothing is taken from it, what it has advertised is taken along."""
     DEPARTING = "departing"
     """It was sent elsewhere: its advertisements wait to be taken along."""
     ENDING = "ending"
@@ -110,8 +107,7 @@ PUBLISHING: Final = Machine(
         Row(Publishing.HERE, "known elsewhere, or trailed", Publishing.ARRIVING, "advertise"),
         Row(Publishing.ARRIVING, "all has settled", Publishing.HERE, "look at what was sent"),
         *rows(LIVE, "attached elsewhere", Publishing.TAKEN),
-        Row(Publishing.HERE, "its move sends it away", Publishing.DEPARTING),
-        Row(Publishing.TAKEN, "its move sends it away", Publishing.DEPARTING),
+        *rows((Publishing.HERE, Publishing.TAKEN), "its move sends it away", Publishing.DEPARTING),
         Row(Publishing.HERE, "sent away as a subscriber", Publishing.GONE),
         Row(Publishing.TAKEN, "all was taken along", Publishing.GONE, "tell its origin"),
         Row(Publishing.DEPARTING, "all was taken along, or it is back", Publishing.GONE),

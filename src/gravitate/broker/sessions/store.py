@@ -40,9 +40,6 @@ class Store(Generic[K, T]):
     def __iter__(self) -> Iterator[T]:
         return iter(list(self._by_key.values()))
 
-    def __len__(self) -> int:
-        return len(self._by_key)
-
     def get(self, key: K) -> T | None:
         return self._by_key.get(key)
 

@@ -7,7 +7,8 @@ moves. Does not know where the client is, nor what becomes of what it is deliver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from gravitate.broker.forwarding.receiver import Subscription
 from gravitate.broker.interface.effects import SubscriptionSettled
 from gravitate.broker.messages.guests import Wanted
 from gravitate.broker.routing.router import Router
-from gravitate.broker.routing.settlement import Open
+from gravitate.broker.routing.settlement import Asker, Open
 from gravitate.broker.sessions.chores import Chores
 from gravitate.broker.sessions.outbound import Outbound
 
@@ -34,27 +35,20 @@ class SubscriptionPorts(NamedTuple):
     """Told of a subscription that has settled wherever somebody can be reached."""
 
 
+@dataclass(eq=False)
 class Subscriptions:
-    def __init__(
-        self,
-        context: Context,
-        router: Router,
-        destinations: Destinations,
-        chores: Chores,
-        ports: SubscriptionPorts,
-    ) -> None:
-        self._ports = ports
-        self._context = context
-        self._router = router
-        self._destinations = destinations
-        self._chores = chores
-        self._numbers = count(1)
-        """Of all subscriptions made here: what a session left may end after its client is back."""
+    _context: Context
+    _router: Router
+    _destinations: Destinations
+    _chores: Chores
+    _ports: SubscriptionPorts
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    """Of all subscriptions made here: what a session left may end after its client is back."""
 
     def subscribe(self, outbound: Outbound, wanted: Wanted, is_renewed: bool = False) -> None:
         """Subscribe under a name, whatever that meant before; `is_renewed`: as this broker had
         subscribed before it lost its memory."""
-        name, context = wanted.name, self._context
+        name, context, here = wanted.name, self._context, self._context.broker_id
         former = outbound.subscriptions.get(name)
         outbound.unconfirmed.discard(name)
         if former is not None and former.wanted.filter == wanted.filter:
@@ -66,16 +60,14 @@ class Subscriptions:
         else:
             self._ports.on_changed(outbound)
             number = f"{outbound.series}{next(self._numbers)}"
-            id = f"{outbound.id}#{outbound.incarnation}@{context.broker_id}/{number}"
+            id = f"{outbound.id}#{outbound.incarnation}@{here}/{number}"
             subscription = Subscription(outbound, wanted, id)
             self._destinations.add(subscription)
             outbound.subscriptions[name] = subscription
             outbound.unsettled_subscriptions.add(name)
             if outbound.observed:
                 for observer in context.observers:
-                    observer.on_subscribed(
-                        context.broker_id, outbound.id, id, wanted.filter, context.now
-                    )
+                    observer.on_subscribed(here, outbound.id, id, wanted.filter, context.now)
 
         def settled() -> None:
             # It may have been handed over to another session of the same client meanwhile.
@@ -86,7 +78,7 @@ class Subscriptions:
             now.say(SubscriptionSettled(name))
             if now.observed:
                 for observer in context.observers:
-                    observer.on_settled(context.broker_id, now.id, subscription.id, context.now)
+                    observer.on_settled(here, now.id, subscription.id, context.now)
             if not now.unsettled_subscriptions:
                 self._ports.on_settled(now)
 
@@ -96,7 +88,7 @@ class Subscriptions:
                 self._ports.on_partly_settled(now, name)
 
         about = (subscription.id, wanted.filter, subscription.destination)
-        self._router.subscribe(*about, settled, partly, is_renewed)
+        self._router.subscribe(*about, Asker(None, settled, partly), is_renewed)
         if former is not None and former is not subscription:
             self._end(former)
 
@@ -144,12 +136,10 @@ class Subscriptions:
     def _end(self, subscription: Subscription[Outbound]) -> None:
         self._router.unsubscribe(subscription.id)
         self._destinations.remove(subscription)
-        outbound, context = subscription.receiver, self._context
+        outbound, context, here = subscription.receiver, self._context, self._context.broker_id
         if outbound.observed:
             for observer in context.observers:
-                observer.on_unsubscribed(
-                    context.broker_id, outbound.id, subscription.id, context.now
-                )
+                observer.on_unsubscribed(here, outbound.id, subscription.id, context.now)
 
     def hand_over(self, former: Outbound, outbound: Outbound) -> None:
         """The subscriptions of one session are another's of the same client from now on."""

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 from gravitate.broker.core import Broker
 from gravitate.broker.interface.inputs import FrameReceived, Input, StopRequested, TimerFired
 from gravitate.broker.interface.interpreter import Interpreter
-from gravitate.broker.links.link import Link, LinkState, Role
+from gravitate.broker.links.link import Link, LinkState
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data
 from gravitate.broker.observers import Observer
@@ -273,9 +273,9 @@ class Node:
         awaited: dict[str, str] = {}
         down: list[str] = []
         for link in self.broker.links:
-            if Role.PRIMARY not in link.roles:
+            if not link.is_primary:
                 continue
-            if not link.has_been_up:
+            if not link.peer_incarnation:
                 awaited[link.peer] = "its link has not been up since the start"
             elif link.state is not LinkState.UP:
                 down.append(link.peer)

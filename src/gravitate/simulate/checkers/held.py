@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gravitate.broker.context import Context
-from gravitate.broker.links.link import Link, Role
+from gravitate.broker.links.link import Link
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.outbound import Outbound
 from gravitate.model.events import Batch
@@ -63,6 +63,6 @@ def _narrowed(one: object, name: str, whose: Holding) -> Holding:
     if isinstance(one, Inbound):
         # What a client has published is for others.
         return Holding(behind=whose.behind)
-    if isinstance(one, Link) and Role.TETHER not in one.roles:
+    if isinstance(one, Link) and not one.tethers:
         return whose._replace(link=one.peer)
     return whose

@@ -38,7 +38,7 @@ MAY_STAY: Final[Mapping[str, str]] = {
     "Neighbourhood.neighbours": "neighbours",
     "TetherLinks._others": "brokers of the network",
     "LinkTable._links": "neighbours",
-    "Link.roles": "what a link is for",
+    "LinkTable._frame_max": "a bound",
     "RoutingTable.neighbours": "neighbours",
     "Synchronisation._progress": "neighbours",
     "Settlement._waiting": "neighbours, none of whom has anything to answer",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gravitate.broker.core import Broker
-from gravitate.broker.links.link import Role
 from gravitate.broker.moves.tether.origin import State
 from gravitate.broker.sessions.states import Owed
 from gravitate.simulate.clients import Client
@@ -89,7 +88,7 @@ def _of_tethers(here: str, broker: Broker, brokers: dict[str, Broker]) -> Iterat
         ):
             yield f"{here} has {publisher.id}, which {publisher.origin} has not attached"
     for link in broker.links:
-        if Role.TETHER in link.roles and not broker.tether_links.is_needed(link.peer):
+        if link.tethers and not broker.tether_links.is_needed(link.peer):
             yield f"{here} keeps a link to {link.peer} for no tether"
 
 

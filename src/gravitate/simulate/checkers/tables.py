@@ -40,7 +40,7 @@ def check_tables(world: World) -> list[str]:
     advertised = _advertised(brokers)
     expected = _Expected(brokers, near, advertised)
     for broker_id, broker in brokers.items():
-        advertisements = _content(broker).advertisements()
+        advertisements = _content(broker).table.advertisements
         for id, (filter, home) in advertised.items():
             entry = advertisements.get(id)
             toward = _toward(near, broker_id, home)
@@ -58,7 +58,7 @@ def check_tables(world: World) -> list[str]:
         wanted = {(id, peer): filter for peer, ids in told.items() for id, filter in ids.items()}
         actual = {
             (id, entry.last_hop): entry.filter
-            for id, entry in _content(broker).entries().items()
+            for id, entry in _content(broker).table.subscriptions.items()
             if entry.last_hop is not None
         }
         for key in sorted(wanted.keys() | actual.keys()):
@@ -77,7 +77,7 @@ def _advertised(brokers: Mapping[str, Broker]) -> dict[str, tuple[Filter, str]]:
     return {
         id: (entry.filter, broker_id)
         for broker_id, broker in brokers.items()
-        for id, entry in _content(broker).advertisements().items()
+        for id, entry in _content(broker).table.advertisements.items()
         if entry.last_hop is None
     }
 
@@ -110,7 +110,7 @@ class _Expected:
         self._local: dict[str, Subscriptions] = {
             broker_id: {
                 id: entry.filter
-                for id, entry in _content(broker).entries().items()
+                for id, entry in _content(broker).table.subscriptions.items()
                 if entry.last_hop is None
             }
             for broker_id, broker in brokers.items()

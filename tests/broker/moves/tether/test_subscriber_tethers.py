@@ -24,7 +24,6 @@ from gravitate.broker.interface.inputs import (
 )
 from gravitate.broker.interface.timers import LinkDown, LinkIdle
 from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
-from gravitate.broker.links.link import Role
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Data, PrepareMove
 from gravitate.broker.messages.guests import GuestCut
@@ -119,7 +118,7 @@ class Scene:
             name
             for name, broker in self.wired.brokers.items()
             if not broker.stopped
-            for entry in broker.router.entries().values()
+            for entry in broker.router.table.subscriptions.values()
             if entry.last_hop is None
         ]
 
@@ -128,7 +127,7 @@ class Scene:
             (name, link.peer)
             for name, broker in self.wired.brokers.items()
             for link in broker.links
-            if Role.TETHER in link.roles
+            if link.tethers
         ]
 
 

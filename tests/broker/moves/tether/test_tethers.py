@@ -26,7 +26,6 @@ from gravitate.broker.interface.inputs import (
     StopRequested,
 )
 from gravitate.broker.links.demand import DOWN_S_MAX, LINGER_S
-from gravitate.broker.links.link import Role
 from gravitate.broker.links.table import LinkTable
 from gravitate.broker.mechanisms.mechanism import Mechanism
 from gravitate.broker.messages.frames import Publications, Subscribe
@@ -125,7 +124,7 @@ class Scene:
             name: entry.last_hop
             for name, broker in self.wired.brokers.items()
             if not broker.stopped
-            for entry in broker.router.advertisements().values()
+            for entry in broker.router.table.advertisements.values()
         }
 
     def links(self) -> set[tuple[str, str]]:
@@ -134,11 +133,11 @@ class Scene:
             (name, link.peer)
             for name, broker in self.wired.brokers.items()
             for link in broker.links
-            if Role.TETHER in link.roles
+            if link.tethers
         }
 
     def locks(self) -> list[str]:
-        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.holders(0.0)]
+        return [m for b in self.wired.brokers.values() for m in b._parts.paths.lock.held(0.0)]
 
 
 @pytest.fixture
@@ -184,10 +183,10 @@ def test_tables_are_those_of_a_publisher_that_was_there_from_the_start(target: s
         assert scene.wired.table(broker) == fresh.table(broker), broker
         assert {
             id: entry.last_hop
-            for id, entry in scene.wired.brokers[broker].router.advertisements().items()
+            for id, entry in scene.wired.brokers[broker].router.table.advertisements.items()
         } == {
             id: entry.last_hop
-            for id, entry in fresh.brokers[broker].router.advertisements().items()
+            for id, entry in fresh.brokers[broker].router.table.advertisements.items()
         }, broker
     scene.served()
 
@@ -202,12 +201,12 @@ def test_a_neighbour_is_tethered_over_the_link_there_is(scene: Scene) -> None:
     scene.request("ab")
     scene.settle()
     assert scene.place() == ("b", State.ATTACHED)
-    assert scene.wired.brokers["a"].links["b"].roles == {Role.PRIMARY, Role.TETHER}
+    assert scene.wired.brokers["a"].links["b"].tethers
     scene.publish()
     scene.request("ba")
     scene.settle()
     scene.wired.pass_time(LINGER_S)
-    assert scene.wired.brokers["a"].links["b"].roles == {Role.PRIMARY}
+    assert not scene.wired.brokers["a"].links["b"].tethers
     scene.publish()
     scene.served()
 
@@ -306,7 +305,7 @@ def test_the_latest_life_of_a_publisher_is_found_until_it_has_gone(moved: Scene)
     assert tethered.find("pub") is earlier
     remote.handle("a", TetherDetach(earlier.number, earlier.attachment))
     assert tethered.find("pub") is None
-    assert not remote.needs("a")
+    assert "a" not in remote.origins()
     assert tethered.expects("a"), "it waits to hear that they have ended everywhere"
     moved.wired.tell("d")
     moved.settle()
@@ -351,21 +350,25 @@ def test_what_a_client_has_published_when_it_leaves_while_it_moves_goes_out(scen
 def test_what_the_client_advertises_is_advertised_where_it_is_attached(moved: Scene) -> None:
     moved.wired.tell("a", ClientAdvertised(at("pub"), "more", parse("topic = 'u'")))
     assert Tell(at("pub"), AdvertisementSettled("more")) in moved.wired.effects["a"]
-    entries = moved.wired.brokers["d"].router.advertisements()
+    entries = moved.wired.brokers["d"].router.table.advertisements
     assert entries["pub#1/client:more"].last_hop is None
     moved.publish("u")
     moved.wired.tell("a", ClientUnadvertised(at("pub"), "more"))
     for broker in moved.wired.brokers.values():
-        assert "pub#1/client:more" not in broker.router.advertisements()
+        assert "pub#1/client:more" not in broker.router.table.advertisements
     moved.served()
 
 
 def test_a_topic_the_client_has_not_advertised_is_advertised_there(moved: Scene) -> None:
     moved.publish("another")
-    assert moved.wired.brokers["d"].router.advertisements()["pub#1/topic:another"].last_hop is None
+    assert (
+        moved.wired.brokers["d"].router.table.advertisements["pub#1/topic:another"].last_hop is None
+    )
     moved.request("dcba")
     moved.settle()
-    assert moved.wired.brokers["a"].router.advertisements()["pub#1/topic:another"].last_hop is None
+    assert (
+        moved.wired.brokers["a"].router.table.advertisements["pub#1/topic:another"].last_hop is None
+    )
     moved.publish("another")
     moved.served()
 
@@ -669,7 +672,7 @@ def test_who_subscribes_while_a_publisher_moves_misses_nothing(scene: Scene) -> 
 
 
 def test_a_stranger_that_was_not_expected_is_turned_away(scene: Scene) -> None:
-    scene.wired.brokers["a"].peering.add("d", Role.TETHER)
+    scene.wired.brokers["a"].peering.add("d")
     scene.settle()
     links: LinkTable = scene.wired.brokers["d"].links
     assert "a" not in links
@@ -680,7 +683,7 @@ def test_routing_is_no_business_of_a_tether(moved: Scene) -> None:
     subscribe = Subscribe("s", parse("x > 0"), 1)
     moved.wired.brokers["a"].links.send("d", subscribe)
     moved.publish()
-    assert "s" not in moved.wired.brokers["d"].router.entries()
+    assert "s" not in moved.wired.brokers["d"].router.table.subscriptions
     assert moved.wired.brokers["d"].links.neighbours() == ["c"]
 
 

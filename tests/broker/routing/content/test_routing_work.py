@@ -106,7 +106,7 @@ def test_of_subscriptions_that_come_and_go_nothing_stays(neighbours: dict[str, b
         broker.handle([ClientConnected(at("sub"), "sub", round + 1)], 0.0)
         broker.handle([subscribed(n) for n in range(5)], 0.0)
         broker.handle([ClientDisconnected(at("sub"))], 0.0)
-    assert not broker.router.entries()
+    assert not broker.router.table.subscriptions
     assert sum("Request" in found or "settling" in found for found in held(broker)) == 0
 
 
@@ -151,5 +151,5 @@ def test_a_publisher_that_leaves_looks_little_for_who_wants_everything(visited: 
     visited()
     wired.disconnect("a", "pub")
     wired.pass_time(1.0)
-    assert not wired.brokers["b"].router.advertisements()
+    assert not wired.brokers["b"].router.table.advertisements
     assert visited() < 5 * 500

@@ -8,21 +8,22 @@ Owns these publishers and the order of what happens to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import msgspec
 
 from gravitate.broker.interface import effects
 from gravitate.broker.interface.timers import TetheredHoldOver
-from gravitate.broker.links.seek import Found
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.lives import Life
 from gravitate.broker.messages.tether import FromOrigin, HandedOver, TetherAdvertise, TetherAttach
 from gravitate.broker.messages.tether import Publishing as Role
-from gravitate.broker.moves.tether.remote import End, EndKind, Key, Remote
+from gravitate.broker.moves.engine import Engine
+from gravitate.broker.moves.tether.remote import End, Key, Remote
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.broker.sessions.advertisements import Advertisements
-from gravitate.broker.sessions.inbound import Inbound, PublishesAt
+from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing
 from gravitate.broker.sessions.store import Store
@@ -35,18 +36,10 @@ class Tethered(End, Inbound):
 
     origin: str
 
-    def __init__(
-        self,
-        kind: EndKind[Any],
-        remote: Remote,
-        key: Key,
-        life: Life,
-        attachment: int,
-        at: PublishesAt,
-    ) -> None:
-        End.__init__(self, kind, remote, key)
-        timer = TetheredHoldOver(self.serial)
-        Inbound.__init__(self, *life, attachment, remote.context.options, self.say, timer, at)
+    def __init__(self, kind: TetheredPublishers, key: Key, life: Life, attachment: int) -> None:
+        End.__init__(self, kind, key)
+        timer, options = TetheredHoldOver(self.serial), self.remote.context.options
+        Inbound.__init__(self, *life, attachment, options, self.say, timer, kind.publishers)
 
     def listens(self) -> bool:
         return self.state is not Publishing.TAKEN
@@ -56,62 +49,51 @@ class Tethered(End, Inbound):
         return []
 
 
+@dataclass(eq=False)
 class TetheredPublishers:
     """All publishers that are attached to this broker by a tether."""
 
-    def __init__(
-        self,
-        publishers: Publishers,
-        remote: Remote,
-        seek: Callable[[str, Found], None],
-    ) -> None:
-        self._seek = seek
-        self._here = remote.context.broker_id
-        self._publishers = publishers
-        self._links = remote.links
-        self._remote = remote
-        self._leaving: Store[int, Tethered] = Store(lambda publisher: publisher.serial)
-        """Publishers that have been ended by the other end, which waits to hear that this is known
-        everywhere."""
-        self._stopping = False
+    publishers: Publishers
+    remote: Remote
+    _engine: Engine
+    _seek: Seek
+    _leaving: Store[int, Tethered] = field(default_factory=lambda: Store(lambda one: one.serial))
+    """Publishers that the other end has ended, and waits to hear that all know of it."""
 
     def __iter__(self) -> Iterator[Tethered]:
-        return (end for end in self._remote if isinstance(end, Tethered))
+        return (end for end in self.remote if isinstance(end, Tethered))
 
     def find(self, publisher: str) -> Tethered | None:
         """The latest life of a publisher that is attached here."""
-        return max(
-            self._all(publisher), key=lambda it: (it.incarnation, it.attachment), default=None
-        )
+        those = self._all(publisher)
+        return max(those, key=lambda one: (one.incarnation, one.attachment), default=None)
 
     def of(self, life: Life) -> list[Tethered]:
-        """Those that are attached here of one life of a publisher."""
         return [one for one in self._all(life[0]) if one.life == life]
 
     def _all(self, publisher: str) -> list[Tethered]:
-        return [one for one in self._remote.of_client(publisher) if isinstance(one, Tethered)]
+        return [one for one in self.remote.of_client(publisher) if isinstance(one, Tethered)]
 
     # What the other end says ---------------------------------------------------------------
 
     def attach(self, origin: str, message: TetherAttach, role: Role) -> None:
         life, key = (message.client, message.incarnation), (origin, message.number)
-        publisher = self._make(key, life, message.attachment)
-        if self._stopping and origin != self._here:
+        publisher = Tethered(self, key, life, message.attachment)
+        if self._engine.stopping and origin != self.remote.context.broker_id:
             publisher.say(effects.CloseSession(effects.STOPPING))
             return
-        former: list[Inbound] = []
-        for one in self.of(life):
-            former.append(one)
+        former = self.of(life)
+        for one in former:
             self._remove(one, Publishing.ENDING)
             if one.key != key:
                 one.say(effects.CloseSession(effects.TAKEN_OVER))
-        former += self._publishers.came_back(*life)
-        self._remote.add(publisher)
+        back = self.publishers.came_back(*life)
+        self.remote.add(publisher)
         publisher.lost = role.lost or ""
         self._seek_ways(publisher, role.was, NOWHERE)
-        self._publishers.bring_along(publisher, role.advertisements)
-        for ended in former:
-            self._publishers.unadvertise_all(ended)
+        self.publishers.bring_along(publisher, role.advertisements)
+        for ended in (*former, *back):
+            self.publishers.unadvertise_all(ended)
 
     def _seek_ways(self, publisher: Tethered, to: tuple[str, ...], known: Open) -> None:
         """Find out which brokers are between here and where a publisher was, all of it or none."""
@@ -124,21 +106,18 @@ class TetheredPublishers:
             self._seek(to[0], found)
         else:
             publisher.way = known
-            self._publishers.review_arrival(publisher)
+            self.publishers.review_arrival(publisher)
 
     def adopt(self, session: Inbound, number: int) -> Tethered:
         """A publisher in place of a session's at rest, as if attached by a tether from here."""
         assert session.at_rest()
         assert session.state is Publishing.HERE
-        key = (self._here, number)
-        publisher = self._make(key, session.life, session.attachment)
+        key = (self.remote.context.broker_id, number)
+        publisher = Tethered(self, key, session.life, session.attachment)
         publisher.advertisements = Advertisements(session.advertisements)
-        self._publishers.own(publisher)
-        self._remote.add(publisher)
+        self.publishers.own(publisher)
+        self.remote.add(publisher)
         return publisher
-
-    def _make(self, key: Key, life: Life, attachment: int) -> Tethered:
-        return Tethered(self, self._remote, key, life, attachment, self._publishers)
 
     def do(self, end: Tethered, message: FromOrigin | HandedOver) -> None:
         match message:
@@ -146,17 +125,17 @@ class TetheredPublishers:
                 for batch in message.batches:
                     self._publish(end, batch)
             case TetherAdvertise(filter=None):
-                self._publishers.withdraw(end, message.key)
+                self.publishers.withdraw(end, message.key)
             case TetherAdvertise(filter=Filter() as filter):
-                self._publishers.advertise(end, message.key, filter)
+                self.publishers.advertise(end, message.key, filter)
 
     def _publish(self, publisher: Tethered, batch: Batch) -> None:
         """A batch that was handed over is published here."""
-        mark = self._links.mark()
-        if mark is not None and mark.peer == publisher.origin:
-            self._links.retain(mark)
+        mark = self.remote.links.mark()
+        if mark is not None and mark.link.peer == publisher.origin:
+            self.remote.links.retain(mark)
             publisher.marks.append(mark)
-        self._publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
+        self.publishers.publish(publisher, msgspec.structs.replace(batch, flood=False))
 
     def detach(self, end: Tethered) -> None:
         if end.listens():
@@ -169,7 +148,7 @@ class TetheredPublishers:
         """A move sends a publisher elsewhere; its advertisements wait to be taken along."""
         publisher.move = move
         self._remove(publisher, Publishing.DEPARTING)
-        self._publishers.depart(publisher)
+        self.publishers.depart(publisher)
         publisher.say(effects.CloseSession(effects.MOVED, target))
 
     def taken_over(self, publisher: Inbound) -> None:
@@ -177,55 +156,50 @@ class TetheredPublishers:
         if isinstance(publisher, Tethered):
             self._remove(publisher, Publishing.GONE)
             publisher.say(effects.CloseSession(effects.TAKEN_OVER))
-            self._remote.ports.on_closed(publisher)
+            self.remote.ports.on_closed(publisher)
 
     def ended(self, publisher: Inbound) -> None:
         """All that a publisher no longer advertises has ended everywhere: what it published is
         ahead of whatever its client publishes next."""
         if isinstance(publisher, Tethered) and self._leaving.remove(publisher):
             publisher.say(effects.CloseSession(effects.ENDED))
-            self._remote.ports.on_left(publisher.origin)
+            self.remote.ports.on_left(publisher.origin)
 
     def expects(self, origin: str) -> bool:
         """Whether clients of a broker were attached here that may come back, or are to end."""
-        return any(
-            origin in store.origins() for store in (self._publishers.departing, self._leaving)
-        )
+        stores = (self.publishers.departing, self._leaving)
+        return any(origin in store.origins() for store in stores)
 
     def forget(self, origin: str) -> None:
         """Nobody waits there any more to hear that something has ended."""
         for publisher in self._leaving.of_origin(origin):
             self._leaving.remove(publisher)
 
-    def take_no_more(self) -> None:
-        """This broker is about to stop: nothing more is attached from elsewhere."""
-        self._stopping = True
-
     def stop(self) -> None:
         """Whatever is attached from elsewhere ends. Nothing that is handed over may be received
         after this, for it would be acknowledged and not be published."""
         for publisher in list(self):
-            if publisher.origin != self._here:
+            if publisher.origin != self.remote.context.broker_id:
                 reason = effects.UNHEARD if publisher.unsettled_advertisements else effects.STOPPING
                 self.close(publisher)
                 publisher.say(effects.CloseSession(reason))
 
     def hold_expired(self, serial: int) -> None:
         """The oldest publication of a publisher has waited long enough."""
-        publisher = self._remote.by_serial.get(serial)
+        publisher = self.remote.by_serial.get(serial)
         if isinstance(publisher, Tethered):
-            self._publishers.release(publisher)
+            self.publishers.release(publisher)
 
     def close(self, end: Tethered) -> None:
         self._remove(end, Publishing.ENDING)
-        self._publishers.unadvertise_all(end)
-        self._remote.ports.on_closed(end)
+        self.publishers.unadvertise_all(end)
+        self.remote.ports.on_closed(end)
 
     on_origin_lost = close
 
     def _remove(self, publisher: Tethered, state: Publishing) -> None:
         """What waits goes out; nothing more is taken from it."""
-        self._publishers.release(publisher)
+        self.publishers.release(publisher)
         publisher.enter(state)
-        self._remote.remove(publisher)
-        self._publishers.ports.on_gone(publisher.life)
+        self.remote.remove(publisher)
+        self.publishers.congestion.left(publisher.life)

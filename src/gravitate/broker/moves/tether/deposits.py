@@ -13,32 +13,28 @@ of: it keeps what comes for them until somebody asks for it.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from gravitate.broker.messages.guests import Entrusted, Reminder
 from gravitate.broker.messages.parcels import weight_bytes
 from gravitate.broker.moves.salvage import wanted_by_each
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
-from gravitate.broker.moves.tether.remote import Remote
-from gravitate.broker.moves.tether.served import TetheredSubscribers
+from gravitate.broker.moves.tether.remote import Key, Remote
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.states import Owed
 from gravitate.broker.sessions.subscriptions import Subscriptions
 
 
+@dataclass(eq=False)
 class Deposits:
-    def __init__(
-        self, subscriptions: Subscriptions, remote: Remote, tethered: TetheredSubscribers
-    ) -> None:
-        self._context = remote.context
-        self._dispatch = remote.dispatch
-        self._subscriptions = subscriptions
-        self._remote = remote
-        self._tethered = tethered
-        self._by_neighbour: dict[str, dict[tuple[str, int], Entrusted]] = {}
-        self._bytes: Counter[str] = Counter()
-        """What these weigh, by neighbour."""
-        self.refused = 0
-        self._reminded: list[tuple[TetheredSubscriber, Entrusted]] = []
-        """Of whom this broker was reminded in this step."""
+    _subscriptions: Subscriptions
+    _remote: Remote
+    _tethered: TetheredSubscribers
+    _by_neighbour: dict[str, dict[Key, Entrusted]] = field(default_factory=dict)
+    _bytes: Counter[str] = field(default_factory=Counter)
+    """What these weigh, by neighbour."""
+    refused: int = 0
+    _reminded: list[tuple[TetheredSubscriber, Entrusted]] = field(default_factory=list)
+    """Of whom this broker was reminded in this step."""
 
     def heard(self, peer: str, entrusted: Entrusted) -> None:
         """A neighbour serves somebody, or no longer does."""
@@ -49,7 +45,7 @@ class Deposits:
             self._bytes[peer] -= weight_bytes(former)
         if entrusted.subscriptions:
             weight = weight_bytes(entrusted)
-            if self._bytes[peer] + weight <= self._context.options.deposits_bytes_max:
+            if self._bytes[peer] + weight <= self._remote.context.options.deposits_bytes_max:
                 known[key] = entrusted
                 self._bytes[peer] += weight
             else:
@@ -60,16 +56,16 @@ class Deposits:
     def reset(self, peer: str) -> None:
         """A link starts anew: remind a neighbour that has lost its memory, and say all again. What
         it is reminded of it entrusts again, or is done with; until then it may be killed again."""
+        send = self._remote.dispatch.send_control
         if self._remote.links[peer].has_forgotten:
             for entrusted in self._by_neighbour.get(peer, {}).values():
-                self._dispatch.send_control(peer, Reminder(entrusted))
+                send(peer, Reminder(entrusted))
         else:
             self.forget(peer)
         for subscriber in self._tethered.visitors():
-            self._dispatch.send_control(peer, self._tethered.served(subscriber))
+            send(peer, self._tethered.served(subscriber))
 
     def forget(self, peer: str) -> None:
-        """A neighbour is given up."""
         self._by_neighbour.pop(peer, None)
         self._bytes.pop(peer, None)
 
@@ -77,12 +73,13 @@ class Deposits:
         """A neighbour says what it was entrusted with before this broker lost its memory."""
         said = reminder.entrusted
         key = (said.origin, said.number)
-        if said.origin == self._context.broker_id or self._remote.get(key) is not None:
+        if said.origin == self._remote.context.broker_id or self._remote.get(key) is not None:
             known = self._tethered.get(key)
             nobody = Entrusted(said.number, said.attachment, said.origin)
             self._tethered.entrust(nobody if known is None else self._tethered.served(known))
             return
-        subscriber = self._tethered.make(key, said.subscriber, said.incarnation, Owed.REMINDED)
+        life = (said.subscriber, said.incarnation)
+        subscriber = TetheredSubscriber(self._tethered, key, *life, Owed.REMINDED)
         subscriber.attachment = said.attachment
         subscriber.version = subscriber.wants = said.version
         subscriber.series = f"r{subscriber.serial}."
@@ -98,9 +95,9 @@ class Deposits:
         if self._reminded:
             reminded, self._reminded = self._reminded, []
             wanted = [(one.id, said.subscriptions) for one, said in reminded]
-            missed = wanted_by_each(self._dispatch.recent or (), wanted)
+            missed = wanted_by_each(self._remote.dispatch.recent or (), wanted)
             for (subscriber, said), backlog in zip(reminded, missed, strict=True):
                 if self._remote.has(subscriber):
                     subscriber.cut((), backlog, said.version)
-                    if subscriber.keeps_too_much():
-                        self._dispatch.overloaded[subscriber] = None
+                    if subscriber.kept.exceeds(2):
+                        self._remote.dispatch.overloaded[subscriber] = None

@@ -11,26 +11,25 @@ as both, each by a tether of its own. The origin follows a move as a client woul
 It can always take the client home; how, is where the two kinds differ.
 
 Owns where each of this broker's clients is, and which links that needs. Does not know what is
-handed over, nor the other end (`remote`).
+handed over, nor what the other end does (`remote`).
 """
 
 from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
-from gravitate.broker.context import Context
-from gravitate.broker.forwarding.pipeline import Dispatch
 from gravitate.broker.interface.effects import MOVED, TAKEN_OVER
 from gravitate.broker.interface.timers import TetherLate
 from gravitate.broker.links.demand import TetherLinks
 from gravitate.broker.messages import tether as t
+from gravitate.broker.moves.tether.remote import Remote
 from gravitate.errors import PeerError
-from gravitate.model.machines import Machine, Row
+from gravitate.model.machines import Machine, Row, rows
 
 ARRIVE_S_MAX: Final = 10.0
 """How long attaching a client elsewhere may take; less than its former broker waits. And how long
@@ -50,6 +49,7 @@ class State(enum.Enum):
     ENDED = "ended"
 
 
+THERE: Final = (State.ATTACHED, State.PAUSED)
 TETHER: Final = Machine(
     "tether",
     State,
@@ -60,23 +60,15 @@ TETHER: Final = Machine(
         Row(State.PAUSED, "closed: moved", State.ATTACHING, "attach there"),
         Row(State.ATTACHING, "attached", State.ATTACHED, "go on"),
         Row(State.ATTACHING, "refused, late, lost", State.ATTACHING, "go back, or home"),
-        Row(State.ATTACHED, "publisher: lost", State.ATTACHING, "go home"),
-        Row(State.PAUSED, "publisher: lost", State.ATTACHING, "go home"),
-        Row(State.ATTACHED, "publisher: the other broker stops", State.WITHDRAWN),
-        Row(State.PAUSED, "publisher: the other broker stops", State.WITHDRAWN),
-        Row(State.ATTACHED, "publisher: it stops unsettled", State.UNHEARD),
-        Row(State.PAUSED, "publisher: it stops unsettled", State.UNHEARD),
+        *rows(THERE, "publisher: lost", State.ATTACHING, "go home"),
+        *rows(THERE, "publisher: the other broker stops", State.WITHDRAWN),
+        *rows(THERE, "publisher: it stops unsettled", State.UNHEARD),
         Row(State.WITHDRAWN, "all that it advertised has ended", State.ATTACHING, "go home"),
         Row(State.UNHEARD, "heard and ended, or late", State.ATTACHING, "go home"),
-        Row(State.ATTACHED, "subscriber: lost, closed", State.RECALLING, "recall"),
-        Row(State.PAUSED, "subscriber: lost, closed", State.RECALLING, "recall"),
+        *rows(THERE, "subscriber: lost, closed", State.RECALLING, "recall"),
         Row(State.ATTACHING, "subscriber: there is no way back", State.RECALLING, "recall"),
         Row(State.RECALLING, "it is known what it has had", State.ATTACHING, "attach here"),
-        *(
-            Row(state, "its client is gone, and all is taken", State.ENDED, "let go")
-            for state in State
-            if state is not State.ENDED
-        ),
+        *rows(list(State)[:-1], "its client is gone, and all is taken", State.ENDED, "let go"),
     ],
     ends=[State.ENDED],
 )
@@ -89,22 +81,20 @@ HOMEWARD: Final = (State.WITHDRAWN, State.UNHEARD, State.RECALLING)
 class Tether(ABC):
     """One client of this broker, as a publisher or as a subscriber."""
 
-    kind: Kind[Any]
-    number: int
+    kind: Kind
     client: str
     incarnation: int
     attachment: int
-    place: str
-    """Where it is attached, or is being attached."""
     former: str | None = None
     """Where it goes back to when that does not succeed."""
     destination: str | None = None
     """Where it has been told to go."""
 
     def __post_init__(self) -> None:
+        self.number = next(self.kind.tethers.numbers)
         self.state = TETHER.enter(None, State.ATTACHED)
-        self.source = self.place
-        """Where it was last attached."""
+        self.place = self.source = self.here = self.kind.tethers.remote.context.broker_id
+        """Where it is attached, or is being attached, and where it last was: here for now."""
 
     def enter(self, state: State) -> None:
         self.state = TETHER.enter(self.state, state)
@@ -117,7 +107,7 @@ class Tether(ABC):
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing | t.Serving:
         """What it is to be attached as; see `Publishing`."""
 
-    def arrive(self, here: str) -> None:
+    def arrive(self) -> None:
         """It is attached to its place."""
         self.source = self.place
 
@@ -129,83 +119,67 @@ class Tether(ABC):
         return False
 
 
-T = TypeVar("T", contravariant=True)
-
-
-class Kind(Protocol[T]):
+class Kind(Protocol):
     """What a tether does as a publisher's, or as a subscriber's."""
 
-    def on_attaching(self, tether: T, move: str | None) -> None:
+    tethers: Tethers
+
+    def on_attaching(self, tether: Any, move: str | None) -> None:
         """It was sent elsewhere by a move, or (None) cannot stay where it is."""
 
-    def go_on(self, tether: T) -> None:
+    def go_on(self, tether: Any) -> None:
         """Nothing need wait any more."""
 
-    def go_home(self, tether: T, lost: str | None) -> None:
-        """It cannot stay where it is, nor go back; `lost` is where it was, if that cannot be
-        reached."""
+    def go_home(self, tether: Any, lost: str | None) -> None:
+        """It cannot stay where it is, nor go back; `lost`: where it was, if out of reach."""
 
-    def on_said(self, tether: T, message: t.TetherSettled | t.TetherHold) -> None: ...
+    def on_said(self, tether: Any, message: t.TetherSettled | t.TetherHold) -> None: ...
 
-    def on_closed(self, tether: T, reason: str) -> None:
+    def on_closed(self, tether: Any, reason: str) -> None:
         """It is not attached any more, and was not sent elsewhere."""
 
 
+@dataclass(eq=False)
 class Tethers:
-    """The tethers of this broker's clients; `tell_here` takes what is said to this broker as the
-    other end of one."""
+    """The tethers of this broker's clients."""
 
-    def __init__(
-        self,
-        context: Context,
-        dispatch: Dispatch,
-        links: TetherLinks,
-        tell_here: Callable[[str, t.FromOrigin | t.HandedOver], None],
-        close_session: Callable[[str, str], None],
-    ) -> None:
-        self.context = context
-        self.dispatch = dispatch
-        self.links = links
-        self._tell_here = tell_here
-        self.close_session = close_session
-        self._by_number: dict[int, Tether] = {}
-        self._at: dict[str, dict[int, Tether]] = {}
-        """By the brokers that they are at, go to, or may go back to."""
-        self.numbers = count(1)
+    remote: Remote
+    links: TetherLinks
+    close_session: Callable[[str, str], None]
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _by_number: dict[int, Tether] = field(default_factory=dict)
+    _at: dict[str, dict[int, Tether]] = field(default_factory=dict)
+    """By the brokers that they are at, go to, or may go back to."""
 
     def get(self, number: int) -> Tether | None:
         return self._by_number.get(number)
 
     def needs(self, peer: str) -> bool:
-        """Whether some tether needs a link to a broker."""
         return peer in self._at
 
     # Where they are ------------------------------------------------------------------------
 
     def add(self, tether: Tether) -> None:
         self._by_number[tether.number] = tether
-        self._index(tether, set())
+        self._index(tether, set(), tether.places())
 
     def end(self, tether: Tether) -> None:
         tether.enter(State.ENDED)
         del self._by_number[tether.number]
-        self._leave(tether, tether.places())
+        self._index(tether, tether.places(), set())
 
     def put(
         self, tether: Tether, place: str, former: str | None = None, destination: str | None = None
     ) -> None:
         """A tether is at a place; links that it needs no more are let go."""
-        left = tether.places()
+        former_places = tether.places()
         tether.place, tether.former, tether.destination = place, former, destination
-        self._index(tether, left)
-        self._leave(tether, left - tether.places())
+        self._index(tether, former_places, tether.places())
 
-    def _index(self, tether: Tether, known: set[str]) -> None:
-        for peer in sorted(tether.places() - known):
+    def _index(self, tether: Tether, before: set[str], after: set[str]) -> None:
+        for peer in after - before:
             self._at.setdefault(peer, {})[tether.number] = tether
-
-    def _leave(self, tether: Tether, left: set[str]) -> None:
-        for peer in sorted(left):
+        for peer in sorted(before - after):
             del self._at[peer][tether.number]
             if not self._at[peer]:
                 del self._at[peer]
@@ -217,12 +191,9 @@ class Tethers:
     # What is said --------------------------------------------------------------------------
 
     def say(self, broker: str, message: t.FromOrigin | t.HandedOver) -> None:
-        here = self.context.broker_id
-        if broker == here:
-            self._tell_here(here, message)
-        else:
+        if broker != self.remote.context.broker_id:
             self.links.want(broker)
-            self.dispatch.send_control(broker, message)
+        self.remote.tell(broker, message)
 
     def attach(
         self,
@@ -232,20 +203,18 @@ class Tethers:
         lost: str | None = None,
         move: str | None = None,
     ) -> None:
-        """Attach a client to a broker, by a move or without one."""
         was = tuple(dict.fromkeys((tether.source, tether.place)))
         tether.enter(State.ATTACHING)
         tether.attachment += 1
         tether.kind.on_attaching(tether, move)
         self.put(tether, place, former)
-        if place != self.context.broker_id:
+        if place != tether.here:
             self.wait(tether)
         self.say_attach(tether, was, lost)
 
     def wait(self, tether: Tether) -> None:
-        """What is to become of it does so in time."""
-        at = self.context.now + ARRIVE_S_MAX
-        self.context.set_timer(TetherLate(tether.number), at)
+        context = self.remote.context
+        context.set_timer(TetherLate(tether.number), context.now + ARRIVE_S_MAX)
 
     def say_attach(
         self, tether: Tether, was: tuple[str, ...] = (), lost: str | None = None
@@ -286,7 +255,7 @@ class Tethers:
         match message:
             case t.TetherAttached():
                 if tether.state is State.ATTACHING:
-                    tether.arrive(self.context.broker_id)
+                    tether.arrive()
                     self.put(tether, tether.place)
                     self._go_on(tether)
             case t.TetherSettled() | t.TetherHold():
@@ -303,7 +272,7 @@ class Tethers:
     def _redirected(self, tether: Tether, target: str) -> None:
         if tether.state is State.ATTACHED and tether.may_move() and target != tether.place:
             self.put(tether, tether.place, destination=target)
-            if target != self.context.broker_id:
+            if target != tether.here:
                 self.links.want(target)
             if self.links.is_up(target):
                 self._pause(tether)
@@ -337,7 +306,6 @@ class Tethers:
                 tether.kind.go_home(tether, None)
 
     def link_lost(self, peer: str) -> None:
-        """A link is given up."""
         for tether in self._named(peer):
             if tether.destination == peer:
                 self.put(tether, tether.place, tether.former)
@@ -353,7 +321,7 @@ class Tethers:
         tether = self._by_number.get(number)
         if tether is None:
             return
-        if tether.state is State.ATTACHING and tether.place != self.context.broker_id:
+        if tether.state is State.ATTACHING and tether.place != tether.here:
             self._go_back(tether)
         elif tether.state is State.UNHEARD:
             tether.kind.go_home(tether, None)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -34,6 +35,7 @@ from gravitate.broker.messages.parcels import divided
 from gravitate.broker.moves.tether.attached import Tethered, TetheredPublishers
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
 from gravitate.broker.routing.router import Router
+from gravitate.broker.sessions.advertisements import Advertisements
 from gravitate.broker.sessions.inbound import Inbound
 from gravitate.broker.sessions.publishers import Publishers
 from gravitate.broker.sessions.states import Publishing as InboundState
@@ -47,8 +49,9 @@ Command = t.HandedOver | t.TetherAdvertise | t.TetherDetach
 class PublisherTether(Tether):
     """One client of this broker as a publisher: what is on the way to where it is attached."""
 
-    def __init__(self, kind: PublisherTethers, number: int, session: Inbound, here: str) -> None:
-        super().__init__(kind, number, *session.life, session.attachment, here)
+    def __init__(self, kind: PublisherTethers, session: Inbound) -> None:
+        super().__init__(kind, *session.life, session.attachment)
+        self.life = session.life
         self.session: Inbound | None = session
         """None: the client is gone, and the tether ends when all has been taken."""
         self.advertised: dict[str, Filter] = dict(session.advertisements)
@@ -66,10 +69,6 @@ class PublisherTether(Tether):
         self.held = False
         """The other broker has said that too much of it waits there."""
 
-    @property
-    def life(self) -> Life:
-        return self.client, self.incarnation
-
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Publishing:
         return t.Publishing(dict(self.advertised), was, lost)
 
@@ -86,7 +85,6 @@ class PublisherTether(Tether):
             self.unsent.add(batch.bodies)
 
     def next_kept(self) -> Command:
-        """Take out the first command that is kept."""
         command = self.kept.popleft()
         for batch in _batches(command):
             self.unsent.take(batch.bodies)
@@ -94,21 +92,16 @@ class PublisherTether(Tether):
 
     def is_next_taken(self, peer: str, message: t.Counted) -> bool:
         """Whether it is the first of what was sent where it is attached."""
-        if self.place != peer or not self.sent:
-            return False
-        first = self.sent[0]
-        return isinstance(first, t.Counted) and (first.attachment, first.sequence) == (
-            message.attachment,
-            message.sequence,
-        )
+        first = self.sent[0] if self.place == peer and self.sent else None
+        known_by = (message.attachment, message.sequence)
+        return isinstance(first, t.Counted) and (first.attachment, first.sequence) == known_by
 
     def take_back(self) -> None:
         """What was handed over and not taken will be handed over again."""
-        for command in reversed(self.sent):
-            self.kept.appendleft(command)
-            for batch in _batches(command):
-                self.unsent.add(batch.bodies)
-        self.sent.clear()
+        commands = (*self.sent, *self.kept)
+        self.sent, self.kept, self.unsent = deque(), deque(), Measure()
+        for command in commands:
+            self.keep(command)
 
     def come_back(self, session: Inbound) -> None:
         """The client is here again: its publisher does not end, but as if its former session had
@@ -124,17 +117,10 @@ class PublisherTether(Tether):
             _apply(advertised, command)
         self.kept.extend(t.TetherAdvertise(self.number, 0, 0, key, None) for key in advertised)
 
-    def has_heard(self) -> bool:
-        """Whether all that it advertised elsewhere has been heard of here, if need be."""
-        return self.state is not State.UNHEARD or self.heard.issuperset(self.advertised)
-
     def advertise_anew(self) -> None:
         """What was advertised has ended everywhere, and is to be advertised again first of all."""
-        advertised, self.advertised = self.advertised, {}
-        again = [
-            t.TetherAdvertise(self.number, 0, 0, key, what) for key, what in advertised.items()
-        ]
-        self.kept.extendleft(reversed(again))
+        again = [t.TetherAdvertise(self.number, 0, 0, *one) for one in self.advertised.items()]
+        self.kept, self.advertised = deque([*again, *self.kept]), {}
 
 
 def _batches(command: Command) -> Sequence[Batch]:
@@ -150,24 +136,17 @@ def _apply(advertised: dict[str, Filter], command: Command) -> None:
             advertised.pop(command.key, None)
 
 
+@dataclass(eq=False)
 class PublisherTethers:
     """The publishers of this broker's clients that may be attached elsewhere."""
 
-    def __init__(
-        self,
-        router: Router,
-        publishers: Publishers,
-        tethered: TetheredPublishers,
-        tethers: Tethers,
-    ) -> None:
-        self._context = tethers.context
-        self._router = router
-        self._publishers = publishers
-        self._tethered = tethered
-        self._tethers = tethers
-        self._by_life: dict[Life, PublisherTether] = {}
-        self._homeward: dict[int, PublisherTether] = {}
-        """By number, those that wait for advertisements to end."""
+    _router: Router
+    _publishers: Publishers
+    _tethered: TetheredPublishers
+    tethers: Tethers
+    _by_life: dict[Life, PublisherTether] = field(default_factory=dict)
+    _homeward: dict[int, PublisherTether] = field(default_factory=dict)
+    """By number, those that wait for advertisements to end."""
 
     def __iter__(self) -> Iterator[PublisherTether]:
         return iter(self._by_life.values())
@@ -176,13 +155,11 @@ class PublisherTethers:
 
     def make(self, session: Inbound) -> Tethered:
         """Let a client that publishes here be moved; it stays attached here for now."""
-        number = next(self._tethers.numbers)
-        tether = PublisherTether(self, number, session, self._context.broker_id)
+        tether = PublisherTether(self, session)
         self._by_life[tether.life] = tether
-        self._tethers.add(tether)
-        publisher = self._tethered.adopt(session, number)
+        self.tethers.add(tether)
         session.at = self
-        return publisher
+        return self._tethered.adopt(session, tether.number)
 
     def adopt(self, session: Inbound) -> bool:
         """Whether a client that comes back finds its tether; its new session goes on with it."""
@@ -218,19 +195,16 @@ class PublisherTethers:
             self.advertise(session, key, filter)
         for key in ended:
             self.withdraw(session, key)
-        for part in divided((batch,), self._context.options.frame_events_max):
+        for part in divided((batch,), self.tethers.remote.context.options.frame_events_max):
             self._pass(tether, t.HandedOver(tether.number, 0, 0, (part,)))
 
     def place(self, session: Inbound) -> str:
         return self._by_life[session.life].place
 
     def must_wait(self, session: Inbound) -> bool:
-        tether, options = self._by_life[session.life], self._context.options
-        return (
-            tether.held
-            or tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
-            or self._publishers.must_wait(session)
-        )
+        tether, options = self._by_life[session.life], self.tethers.remote.context.options
+        is_full = tether.unsent.exceeds(options.hold_events_max, options.hold_bytes_max)
+        return tether.held or is_full or self._publishers.must_wait(session)
 
     def close(self, session: Inbound) -> None:
         """The client is gone: the publisher ends behind what it has published."""
@@ -251,26 +225,21 @@ class PublisherTethers:
             self._update_reading(tether)
 
     def _hand_over(self, tether: PublisherTether, command: Command) -> None:
-        numbers = {"attachment": tether.attachment}
+        attachment, replace = tether.attachment, msgspec.structs.replace
         if isinstance(command, t.Counted):
             tether.sequence += 1
-            numbers["sequence"] = tether.sequence
-        command = msgspec.structs.replace(command, **numbers)
-        here, place = self._context.broker_id, tether.place
-        if place == here:
-            self._tethers.say(here, command)
+            command = replace(command, attachment=attachment, sequence=tether.sequence)
+        else:
+            command = replace(command, attachment=attachment)
+        if self.tethers.remote.tell(tether.place, command):
             self._note_taken(tether, command)
-            return
-        tether.sent.append(command)
-        self._tethers.dispatch.send_control(place, command)
-        for batch in _batches(command):
-            for observer in self._context.observers:
-                observer.on_handed_over(here, place, batch, self._context.now)
+        else:
+            tether.sent.append(command)
 
     def taken(self, peer: str, message: Message) -> None:
         """The other end of a link has taken a message of this one's."""
         if isinstance(message, t.HandedOver | t.TetherAdvertise):
-            tether = self._tethers.get(message.number)
+            tether = self.tethers.get(message.number)
             if isinstance(tether, PublisherTether) and tether.is_next_taken(peer, message):
                 self._note_taken(tether, tether.sent.popleft())
 
@@ -291,7 +260,7 @@ class PublisherTethers:
     def _end(self, tether: PublisherTether) -> None:
         del self._by_life[tether.life]
         self._homeward.pop(tether.number, None)
-        self._tethers.end(tether)
+        self.tethers.end(tether)
 
     # Being attached elsewhere --------------------------------------------------------------
 
@@ -307,7 +276,7 @@ class PublisherTethers:
         self._update_reading(tether)
 
     def go_home(self, tether: PublisherTether, lost: str | None = None) -> None:
-        self._tethers.attach(tether, self._context.broker_id, lost=lost)
+        self.tethers.attach(tether, tether.here, lost=lost)
 
     def on_said(self, tether: PublisherTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
@@ -327,15 +296,15 @@ class PublisherTethers:
             self._end(tether)
             if session is not None:
                 session.at = self._publishers
-                session.advertisements.clear()
-                self._tethers.close_session(session.id, effects.TAKEN_OVER)
+                session.advertisements = Advertisements()
+                self.tethers.close_session(session.id, effects.TAKEN_OVER)
 
     # Where it was ends what it advertised --------------------------------------------------
 
     def _withdraw(self, tether: PublisherTether, reason: str) -> None:
         if reason == effects.UNHEARD:
             tether.enter(State.UNHEARD)
-            self._tethers.wait(tether)
+            self.tethers.wait(tether)
         else:
             tether.enter(State.WITHDRAWN)
         self._homeward[tether.number] = tether
@@ -355,8 +324,9 @@ class PublisherTethers:
             self._check_withdrawn(tether)
 
     def _check_withdrawn(self, tether: PublisherTether) -> None:
+        has_heard = tether.state is not State.UNHEARD or tether.heard.issuperset(tether.advertised)
         known = self._router.known_of(tether.life)
-        if tether.has_heard() and all(one.is_here for one in known.values()):
+        if has_heard and all(one.is_here for one in known.values()):
             # All that it published there is ahead: what it advertised is advertised anew.
             tether.advertise_anew()
             self.go_home(tether, tether.place)

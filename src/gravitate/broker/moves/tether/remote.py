@@ -5,7 +5,7 @@ connection, which follows moves because the broker of its client, the *origin*, 
 stead. What its client would be told, the origin is. A tether whose two ends are one broker is the
 same without a link.
 
-Owns who of them is here, by whatever names them, and what the origin is told. Does not know the
+Owns who of them is here, by whatever names them, and how the two ends speak. Does not know the
 origin's end, nor what a publisher or subscriber does.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from gravitate.broker.context import Context
 from gravitate.broker.forwarding.pipeline import Dispatch
@@ -36,40 +36,39 @@ class End:
     move: str | None = None
     """The one that leads it elsewhere, to be told to the origin."""
 
-    def __init__(self, kind: EndKind[Any], remote: Remote, key: Key) -> None:
+    def __init__(self, kind: EndKind, key: Key) -> None:
         self.kind = kind
-        self._remote = remote
+        self.remote = kind.remote
         self.key = key
         self.origin: str
         self.origin, self.number = key
-        self.serial = next(remote.serials)
+        self.serial = next(kind.remote.serials)
         """Names it here, among all that there have been."""
 
     def say(self, effect: effects.ToClient) -> None:
         """What the client would be told, its origin is."""
-        self._remote.say(self, effect)
+        self.remote.say(self, effect)
 
     def listens(self) -> bool:
         """Whether what the origin says of it still counts."""
         raise NotImplementedError
 
 
-E = TypeVar("E", contravariant=True)
-
-
-class EndKind(Protocol[E]):
+class EndKind(Protocol):
     """What an end does as a publisher, or as a subscriber."""
 
-    def do(self, end: E, message: t.FromOrigin | t.HandedOver) -> None:
+    remote: Remote
+
+    def do(self, end: Any, message: t.FromOrigin | t.HandedOver) -> None:
         """What its client does."""
 
-    def detach(self, end: E) -> None:
+    def detach(self, end: Any) -> None:
         """Its client is gone, or attached elsewhere."""
 
-    def close(self, end: E) -> None:
+    def close(self, end: Any) -> None:
         """It is here no more."""
 
-    def on_origin_lost(self, end: E) -> None:
+    def on_origin_lost(self, end: Any) -> None:
         """The broker of its client has forgotten its tethers, or is gone."""
 
 
@@ -79,9 +78,8 @@ class RemotePorts(NamedTuple):
     attach: Callable[[str, t.TetherAttach], None]
     on_detached: Callable[[str, int], None]
     """Told of a client that is gone, whether or not an end of it is here."""
-    tell_here: Callable[[str, t.ToOrigin], None]
-    """Takes what is told to this broker as an origin."""
-    deliver_here: Callable[[str, t.Deliveries], None]
+    hear: Callable[[str, t.Said], None]
+    """Takes what this broker says to itself, being both ends of a tether."""
     on_lost: Callable[[str], None]
     """Told of an origin that has forgotten its tethers, before its ends are."""
     on_paused: Callable[[Any], None]
@@ -124,10 +122,6 @@ class Remote(Store[Key, End]):
     def has(self, end: End) -> bool:
         return self.get(end.key) is end
 
-    def needs(self, peer: str) -> bool:
-        """Whether a link to a broker is needed, for its clients that are here."""
-        return peer in self.origins()
-
     # What the origin says ------------------------------------------------------------------
 
     def handle(self, origin: str, message: t.FromOrigin | t.HandedOver) -> None:
@@ -155,17 +149,14 @@ class Remote(Store[Key, End]):
     # What the origin is told ---------------------------------------------------------------
 
     def say(self, end: End, effect: effects.ToClient) -> None:
-        """What its client would be told."""
         about = (end.number, end.attachment)
         message: t.ToOrigin
         match effect:
             case effects.Attached():
                 message = t.TetherAttached(*about)
-            case effects.AdvertisementSettled():
-                message = t.TetherSettled(*about, effect.name)
             case effects.SubscriptionSettled() if not self.has(end):
                 return  # nobody has come for it yet
-            case effects.SubscriptionSettled():
+            case effects.AdvertisementSettled() | effects.SubscriptionSettled():
                 message = t.TetherSettled(*about, effect.name, end.wants)
             case effects.HoldReading():
                 message = t.TetherHold(*about, effect.hold)
@@ -173,30 +164,23 @@ class Remote(Store[Key, End]):
                 message = t.TetherRedirect(*about, None)
             case effects.Redirect():
                 message = t.TetherRedirect(*about, effect.target)
-            case effects.CloseSession() if effect.reason == effects.MOVED:
-                message = t.TetherClosed(*about, effects.MOVED, effect.target, end.move)
             case effects.CloseSession():
-                message = t.TetherClosed(*about, effect.reason)
+                message = t.TetherClosed(*about, effect.reason, effect.target, end.move)
             case _:
                 return
         self.tell(end.origin, message)
 
-    def tell(self, origin: str, message: t.ToOrigin) -> None:
-        """Whoever is no longer there to be told has forgotten its tether."""
-        if origin == self.context.broker_id:
-            self.ports.tell_here(origin, message)
-        elif origin in self.links:
-            self.dispatch.send_control(origin, message)
-
-    def hand_over(self, origin: str, message: t.Deliveries) -> bool:
-        """What is for a subscriber; whether it has been taken already."""
+    def tell(self, broker: str, message: t.Said) -> bool:
+        """Say something to the other end of a tether; whether it has been taken already, for that
+        is here too. Whoever is no longer there to be told has forgotten its tether."""
         context = self.context
-        if origin == context.broker_id:
-            self.ports.deliver_here(origin, message)
+        if broker == context.broker_id:
+            self.ports.hear(broker, message)
             return True
-        if origin in self.links:
-            self.dispatch.send_control(origin, message)
-            for observer in context.observers:
-                for batch in message.batches:
-                    observer.on_handed_over(context.broker_id, origin, batch, context.now)
+        if broker in self.links:
+            self.dispatch.send_control(broker, message)
+            if isinstance(message, (t.HandedOver, t.Deliveries)):
+                for observer in context.observers:
+                    for batch in message.batches:
+                        observer.on_handed_over(context.broker_id, broker, batch, context.now)
         return False

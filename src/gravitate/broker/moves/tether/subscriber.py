@@ -19,22 +19,21 @@ it next is told all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from gravitate.broker.interface.effects import OVERLOADED, SubscriptionSettled
 from gravitate.broker.interface.timers import RecallAgain
-from gravitate.broker.links.seek import Found
+from gravitate.broker.links.seek import Seek
 from gravitate.broker.messages import tether as t
 from gravitate.broker.messages.guests import TakeGuest, Wanted
 from gravitate.broker.moves.guest import Guest
 from gravitate.broker.moves.salvage import wanted_of
 from gravitate.broker.moves.staging import RECALL
-from gravitate.broker.moves.tether.handing import TetheredSubscriber
 from gravitate.broker.moves.tether.origin import State, Tether, Tethers
-from gravitate.broker.moves.tether.served import TetheredSubscribers
-from gravitate.broker.sessions.backlog import Backlog
+from gravitate.broker.moves.tether.served import TetheredSubscriber, TetheredSubscribers
 from gravitate.broker.sessions.outbound import LocalOutbound
 from gravitate.broker.sessions.subscriptions import Subscriptions
 
@@ -48,16 +47,11 @@ class SubscriberTether(Tether):
     """One client of this broker as a subscriber: where it is served, and what it wants."""
 
     def __init__(
-        self,
-        kind: SubscriberTethers,
-        number: int,
-        session: LocalOutbound,
-        here: str,
-        wanted: Sequence[Wanted],
+        self, kind: SubscriberTethers, session: LocalOutbound, wanted: Sequence[Wanted]
     ) -> None:
-        super().__init__(kind, number, session.id, session.incarnation, 0, here)
+        super().__init__(kind, session.id, session.incarnation, 0)
         self.session = session
-        self.stream = (here, 0)
+        self.stream = (self.here, 0)
         """The place, and its attachment there, that what is for the client is taken from: the last
         one that it was attached to, also while it is recalled from there."""
         self.far_stream: tuple[str, int] | None = None
@@ -69,7 +63,7 @@ class SubscriberTether(Tether):
         """The one that it is attached for; None: it goes back."""
         self.recall: str | None = None
         """The move by which it comes home, until nothing of it is missing."""
-        self.recalled_from = here
+        self.recalled_from = self.here
         """The place that is asked then for what it has."""
         self.asked = 0
         """How often it was."""
@@ -116,36 +110,29 @@ class SubscriberTether(Tether):
     def role(self, was: tuple[str, ...], lost: str | None) -> t.Serving:
         return t.Serving(self.move)
 
-    def arrive(self, here: str) -> None:
-        has_moved = self.place != here and self.move is not None
+    def arrive(self) -> None:
+        has_moved = self.place != self.here and self.move is not None
         self.former_source = self.source if has_moved else None
         self.far_stream = self.stream if self.recall is not None else None
         self.stream = (self.place, self.attachment)
-        super().arrive(here)
+        super().arrive()
 
     def is_lost_by(self, peer: str, message: t.TetherClosed) -> bool:
         """Wherever it is to be served next, what was kept for it is lost."""
         return message.reason == OVERLOADED and self.stream == (peer, message.attachment)
 
 
+@dataclass(eq=False)
 class SubscriberTethers:
     """The subscribers of this broker's clients that may be served elsewhere."""
 
-    def __init__(
-        self,
-        subscriptions: Subscriptions,
-        tethered: TetheredSubscribers,
-        tethers: Tethers,
-        seek: Callable[[str, Found], None],
-    ) -> None:
-        self._seek = seek
-        self._context = tethers.context
-        self._subscriptions = subscriptions
-        self._tethered = tethered
-        self._tethers = tethers
-        self._by_session: dict[LocalOutbound, SubscriberTether] = {}
-        self._unsaid: dict[int, SubscriberTether] = {}
-        """Tethers of which another broker is to be told what their clients want."""
+    _subscriptions: Subscriptions
+    _tethered: TetheredSubscribers
+    tethers: Tethers
+    _seek: Seek
+    _by_session: dict[LocalOutbound, SubscriberTether] = field(default_factory=dict)
+    _unsaid: dict[int, SubscriberTether] = field(default_factory=dict)
+    """Tethers of which another broker is to be told what their clients want."""
 
     def __iter__(self) -> Iterator[SubscriberTether]:
         return iter(self._by_session.values())
@@ -154,13 +141,11 @@ class SubscriberTethers:
 
     def make(self, session: LocalOutbound) -> TetheredSubscriber:
         """Let a client that is served here be moved; it stays served here for now."""
-        number = next(self._tethers.numbers)
-        wanted = self._subscriptions.wanted(session)
-        tether = SubscriberTether(self, number, session, self._context.broker_id, wanted)
+        tether = SubscriberTether(self, session, self._subscriptions.wanted(session))
         self._by_session[session] = tether
-        self._tethers.add(tether)
+        self.tethers.add(tether)
         session.at = self
-        return self._tethered.adopt(session, number)
+        return self._tethered.adopt(session, tether.number)
 
     def place(self, session: LocalOutbound) -> str:
         return self._by_session[session].place
@@ -168,31 +153,30 @@ class SubscriberTethers:
     def subscribe(self, session: LocalOutbound, wanted: Wanted) -> None:
         tether = self._by_session[session]
         tether.want(wanted)
-        self._say_wants(tether)
+        self.go_on(tether)
 
     def unsubscribe(self, session: LocalOutbound, name: str) -> None:
         tether = self._by_session[session]
         if tether.want_no_more(name):
-            self._say_wants(tether)
+            self.go_on(tether)
 
     def close(self, session: LocalOutbound) -> None:
-        """The client is gone."""
-        tether, here = self._by_session.pop(session), self._context.broker_id
+        tether = self._by_session.pop(session)
         session.at = self._subscriptions
         if tether.recall is not None:
             self._tethered.guests.drop(tether.recall)
-        self._tethers.end(tether)
-        links = self._tethers.links
-        for peer in sorted(tether.places() | {tether.source, here}):
-            if peer == here or links.exists(peer):
-                self._tethers.say(peer, t.TetherDetach(tether.number, tether.attachment))
+        self.tethers.end(tether)
+        links = self.tethers.links
+        for peer in sorted(tether.places() | {tether.source, tether.here}):
+            if peer == tether.here or links.exists(peer):
+                self.tethers.say(peer, t.TetherDetach(tether.number, tether.attachment))
             links.review(peer)
 
     # What is delivered ---------------------------------------------------------------------
 
     def deliver(self, peer: str, message: t.Deliveries) -> None:
         """The broker that serves a client hands over what is for it."""
-        tether = self._tethers.get(message.number)
+        tether = self.tethers.get(message.number)
         if not isinstance(tether, SubscriberTether):
             return
         if (peer, message.attachment) not in (tether.stream, tether.far_stream):
@@ -200,12 +184,14 @@ class SubscriberTethers:
         tether.served = max(tether.served, message.version)
         if tether.recall is None:
             tether.former_source = None
-        batches: Backlog = tuple((batch, message.qos) for batch in message.batches)
-        if message.version < tether.version:
-            wanted = tether.wanted_since(message.version)
-            batches = wanted_of(message.batches, wanted, tether.client)
-        for batch, qos in batches:
-            self._tethers.dispatch.deliver(tether.session, batch, min(qos, message.qos))
+        deliver = self.tethers.remote.dispatch.deliver
+        if message.version >= tether.version:
+            for batch in message.batches:
+                deliver(tether.session, batch, message.qos)
+            return
+        wanted = tether.wanted_since(message.version)
+        for batch, qos in wanted_of(message.batches, wanted, tether.client):
+            deliver(tether.session, batch, min(qos, message.qos))
 
     def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
@@ -223,44 +209,38 @@ class SubscriberTethers:
         tether.unsettled.discard(name)
         tether.session.say(SubscriptionSettled(name))
 
-    # Being served elsewhere ----------------------------------------------------------------
+    # Being served elsewhere, and coming home -----------------------------------------------
 
     def on_attaching(self, tether: SubscriberTether, move: str | None) -> None:
         tether.move = move
 
-    def go_on(self, tether: SubscriberTether) -> None:
-        self._say_wants(tether)
-
     def on_closed(self, tether: SubscriberTether, reason: str) -> None:
         self.go_home(tether)
 
-    # Coming home ---------------------------------------------------------------------------
-
     def go_home(self, tether: SubscriberTether, lost: str | None = None) -> None:
         """Recall it from where it was served last."""
-        here = self._context.broker_id
-        if tether.source == here:
+        if tether.source == tether.here:
             # It was not known any more where it was last served, which is here.
-            self._tethers.close_session(tether.client, OVERLOADED)
+            self.tethers.close_session(tether.client, OVERLOADED)
             return
         tether.enter(State.RECALLING)
         tether.attachment += 1
-        tether.recall = f"{RECALL}{here}:{tether.number}:{tether.attachment}"
+        tether.recall = f"{RECALL}{tether.here}:{tether.number}:{tether.attachment}"
         tether.recalled_from, tether.asked = tether.source, 0
         what = (tether.client, tether.incarnation, tuple(tether.wanted.values()), 0.0)
-        whose = (here, tether.number, tether.version)
-        request = TakeGuest(tether.recall, (here,), *what, *whose)
+        whose = (tether.here, tether.number, tether.version)
+        request = TakeGuest(tether.recall, (tether.here,), *what, *whose)
         has_served = tether.former_source is None
-        self._tethers.put(tether, here)
+        self.tethers.put(tether, tether.here)
         self._tethered.guests.recall(request, tether.attachment, tether.served, has_served)
         self._ask(tether)
 
     def _ask(self, tether: SubscriberTether) -> None:
-        """Ask the broker that has served it for what it has, along the way there is now; and again
-        later."""
+        """Ask the broker that has served it, along the way there is now; and again later."""
         delay_s = min(RECALL_AGAIN_S_MAX, RECALL_AGAIN_S * 2**tether.asked)
         tether.asked += 1
-        self._context.set_timer(RecallAgain(tether.number), self._context.now + delay_s)
+        context = self.tethers.remote.context
+        context.set_timer(RecallAgain(tether.number), context.now + delay_s)
         self._seek(tether.recalled_from, partial(self._found, tether, tether.recall))
 
     def _found(
@@ -271,11 +251,11 @@ class SubscriberTethers:
         if not self._tethered.guests.say_ready(recall, tuple(reversed(way))):
             # It had more to keep than it may.
             tether.recall = None
-            self._tethers.close_session(tether.client, OVERLOADED)
+            self.tethers.close_session(tether.client, OVERLOADED)
 
     def ask_again(self, number: int) -> None:
         """The broker that a subscriber is recalled from has not answered yet."""
-        tether = self._tethers.get(number)
+        tether = self.tethers.get(number)
         if isinstance(tether, SubscriberTether) and tether.recall is not None:
             self._ask(tether)
 
@@ -287,7 +267,7 @@ class SubscriberTethers:
             if not guest.missing:
                 tether.recall = None
             tether.enter(State.ATTACHING)
-            self._tethers.say_attach(tether)
+            self.tethers.say_attach(tether)
 
     def on_finished(self, guest: Guest) -> None:
         """Nothing is missing any more of a subscriber that has come home."""
@@ -302,45 +282,40 @@ class SubscriberTethers:
         """Where a subscriber was served last nothing is known of it. If it has not come to be
         served there, the place before has kept all of it."""
         tether = self._recalled(guest)
-        here = self._context.broker_id
         if tether is not None and tether.former_source is not None:
             tether.source = tether.recalled_from = tether.former_source
             tether.former_source = None
-            if tether.source != here:
+            if tether.source != tether.here:
                 self._tethered.guests.ask_elsewhere(guest)
                 self._ask(tether)
             else:
                 self._tethered.guests.drop(guest.request.move)
                 tether.recall = None
-                self._tethers.attach(tether, here)
+                self.tethers.attach(tether, tether.here)
         elif tether is not None:
-            self._tethers.close_session(tether.client, OVERLOADED)
+            self.tethers.close_session(tether.client, OVERLOADED)
 
     def _recalled(self, guest: Guest) -> SubscriberTether | None:
         """Whose the guest is, if it comes home."""
-        tether = self._tethers.get(guest.request.number)
-        is_here = guest.request.origin == self._context.broker_id
-        if not isinstance(tether, SubscriberTether) or not is_here:
+        tether = self.tethers.get(guest.request.number)
+        if not isinstance(tether, SubscriberTether) or guest.request.origin != tether.here:
             return None
         return tether if tether.recall == guest.request.move else None
 
     # What is said --------------------------------------------------------------------------
 
-    def _say_wants(self, tether: SubscriberTether) -> None:
-        """To another broker once, when all is handled that came together; here at once, for it may
-        be published to by what comes next."""
-        if tether.place != self._context.broker_id:
+    def go_on(self, tether: SubscriberTether) -> None:
+        """Tell what is wanted: another broker once, when all is handled that came together; here at
+        once, for it may be published to by what comes next."""
+        if tether.place != tether.here:
             self._unsaid[tether.number] = tether
         elif tether.state is State.ATTACHED:
-            self._tethers.say(tether.place, tether.wants())
+            self.tethers.say(tether.place, tether.wants())
 
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.guests.salvage.flush()
-        if not self._unsaid:
-            return
-        here = self._context.broker_id
         for tether in self._unsaid.values():
-            if tether.state is State.ATTACHED and tether.place != here:
-                self._tethers.say(tether.place, tether.wants())
+            if tether.state is State.ATTACHED and tether.place != tether.here:
+                self.tethers.say(tether.place, tether.wants())
         self._unsaid.clear()

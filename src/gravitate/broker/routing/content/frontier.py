@@ -14,7 +14,6 @@ they fix (`candidates`), so that a table of them is not scanned.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from gravitate.matching.candidates import Candidates
@@ -46,10 +45,6 @@ class Frontier:
         """Of every told filter: the filters left out in its favour."""
         self._told = Candidates()
         """The told filters."""
-
-    def __contains__(self, filter: Filter) -> bool:
-        """Whether some member has this filter."""
-        return filter in self._ids
 
     def representative(self, filter: Filter) -> str:
         """The told id that stands for members with this filter."""
@@ -101,14 +96,18 @@ class Frontier:
     def _enter(self, filter: Filter, moved: dict[Filter, None]) -> list[Filter] | None:
         """Place a filter; None when it is covered, else the filters that cease to be told."""
         smallest = self._ids[filter][0]
-        for other in self._may_cover(filter):
+        near = self._told.may_intersect(filter)
+        # What matches nothing is covered by any.
+        for other in list(self._children) if is_empty(filter) else near:
             if covers(other, filter) and (
                 self._ids[other][0] < smallest or not covers(filter, other)
             ):
                 self._parent[filter] = other
                 self._children[other][filter] = None
                 return None
-        covered = [other for other in self._may_be_covered(filter) if covers(filter, other)]
+        if NOTHING in self._children:
+            near[NOTHING] = None
+        covered = [other for other in near if covers(filter, other)]
         children: dict[Filter, None] = {}
         for other in covered:
             children[other] = None
@@ -119,16 +118,6 @@ class Frontier:
         self._children[filter] = children
         self._told.add(filter)
         return covered
-
-    def _may_cover(self, filter: Filter) -> Iterable[Filter]:
-        """Told filters; what matches nothing is covered by any."""
-        return list(self._children) if is_empty(filter) else self._told.may_intersect(filter)
-
-    def _may_be_covered(self, filter: Filter) -> Iterable[Filter]:
-        found = self._told.may_intersect(filter)
-        if NOTHING in self._children:
-            found[NOTHING] = None
-        return found
 
     def _leave(self, filter: Filter) -> list[Filter]:
         """Take a filter out of its place; the filters that have lost their parent with it."""

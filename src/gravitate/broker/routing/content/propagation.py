@@ -9,9 +9,6 @@ Does not know why an entry came or went, nor what a reset is.
 
 from __future__ import annotations
 
-from itertools import count
-from typing import Final
-
 from gravitate.broker.messages.frames import Advertise, Subscribe, Unadvertise, Unsubscribe
 from gravitate.broker.routing.content.frontier import Change
 from gravitate.broker.routing.content.table import (
@@ -25,8 +22,6 @@ from gravitate.broker.routing.settlement import Request, Settlement
 from gravitate.model.covering import intersects
 from gravitate.model.filters import Filter
 
-_NONE: Final[dict[str, SubscriptionEntry]] = {}
-
 
 class Propagation:
     def __init__(self, table: RoutingTable, settlement: Settlement, ports: RouterPorts) -> None:
@@ -34,31 +29,23 @@ class Propagation:
         self._table = table
         self._settlement = settlement
         self._send = ports.send
-        self._keys = count()
-        self._free_keys: list[int] = []
 
     # Subscriptions -------------------------------------------------------------------------
 
-    def add_subscription(
-        self, id: str, filter: Filter, last_hop: str | None, destination: int
-    ) -> SubscriptionEntry:
-        key = self._free_keys.pop() if self._free_keys else next(self._keys)
-        entry = SubscriptionEntry(id, filter, last_hop, key, destination)
+    def add_subscription(self, entry: SubscriptionEntry) -> None:
         self._table.add(entry)
         for peer, neighbour in self._table.neighbours.items():
-            if peer != last_hop and filter in neighbour.eligible:
+            if peer != entry.last_hop and entry.filter in neighbour.eligible:
                 self._enter(peer, neighbour, entry)
-                self._await_coverer(peer, neighbour, entry)
-        return entry
 
     def remove_subscription(self, entry: SubscriptionEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
         request = Request()
         for peer, neighbour in self._table.neighbours.items():
             if peer != entry.last_hop and entry.filter in neighbour.eligible:
-                self._leave(peer, neighbour, entry, request)
+                change = neighbour.frontier.remove(entry.id, entry.filter)
+                self._apply(peer, neighbour, change, request)
         self._table.remove(entry)
-        self._free_keys.append(entry.key)
         self._settlement.cancel(entry.request)
         return request
 
@@ -75,16 +62,12 @@ class Propagation:
 
     def _enter(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """The subscription becomes eligible for `peer`; tell what covering leaves to tell."""
-        self._apply(peer, neighbour, neighbour.frontier.add(entry.id, entry.filter), None)
-
-    def _leave(
-        self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry, request: Request | None
-    ) -> None:
-        change = neighbour.frontier.remove(entry.id, entry.filter)
-        self._apply(peer, neighbour, change, request)
+        self._apply(peer, neighbour, neighbour.frontier.add(entry.id, entry.filter))
+        if not entry.request.settled:
+            self._await_coverer(peer, neighbour, entry)
 
     def _apply(
-        self, peer: str, neighbour: Neighbour, change: Change, request: Request | None
+        self, peer: str, neighbour: Neighbour, change: Change, request: Request | None = None
     ) -> None:
         """Replacements first, then what they replace; `request` waits for the latter."""
         for id in change.told:
@@ -97,15 +80,14 @@ class Propagation:
                 self._settlement.wait(request, peer, token)
         for filter in change.moved:
             # What stood for it before may be answered without it.
-            for entry in self._table.settling.get(filter, _NONE).values():
+            for entry in self._table.settling.get(filter, {}).values():
                 if entry.last_hop != peer and filter in neighbour.eligible:
                     self._await_coverer(peer, neighbour, entry)
 
     def _await_coverer(self, peer: str, neighbour: Neighbour, entry: SubscriptionEntry) -> None:
         """A covered subscription settles with the one that covers it."""
-        if entry.filter in neighbour.frontier:
-            token = neighbour.told[neighbour.frontier.representative(entry.filter)]
-            self._settlement.wait(entry.request, peer, token)
+        token = neighbour.told[neighbour.frontier.representative(entry.filter)]
+        self._settlement.wait(entry.request, peer, token)
 
     # Advertisements ------------------------------------------------------------------------
 
@@ -147,14 +129,12 @@ class Propagation:
         neighbour = self._table.neighbours[peer]
         if not neighbour.advertise(advertised):
             return
-        for filter in self._table.concerned_by(advertised):
+        for filter in self._table.subscribed.may_intersect(advertised):
             if filter not in neighbour.eligible and intersects(advertised, filter):
                 neighbour.admit_for(filter, advertised)
                 for subscription in self._table.by_filter[filter].values():
                     if subscription.last_hop != peer:
                         self._enter(peer, neighbour, subscription)
-                        if not subscription.request.settled:
-                            self._await_coverer(peer, neighbour, subscription)
 
     def remove_advertisement(self, entry: AdvertisementEntry) -> Request:
         """The answer settles when the neighbours have undone it too."""
@@ -178,7 +158,8 @@ class Propagation:
         for ineligible in neighbour.unadvertise(filter):
             for subscription in self._table.by_filter[ineligible].values():
                 if subscription.last_hop != peer:
-                    self._leave(peer, neighbour, subscription, None)
+                    change = neighbour.frontier.remove(subscription.id, ineligible)
+                    self._apply(peer, neighbour, change)
 
     def tell_advertisement(self, entry: AdvertisementEntry, peer: str) -> int:
         """Tell (again) a neighbour of an advertisement; the token it will settle."""

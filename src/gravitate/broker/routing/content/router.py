@@ -3,7 +3,8 @@
 Advertisements flood. A subscription travels to the neighbours behind which an advertisement
 intersects it, less what covering saves. Unsubscribing and unadvertising undo exactly that,
 uncovering included (`propagation`). Every request is answered hop by hop after everything
-downstream (`settlement`).
+downstream (`settlement`). What is said again changes nothing; what the publisher's later attachment
+has overtaken is not taken back.
 
 Until an advertisement has settled on a link, its publisher's events follow the link whatever
 the tables say: nobody behind it can be missed because its subscription is still on the way. And
@@ -19,11 +20,12 @@ The router speaks through `send`; it knows neither connections nor clients.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
+from itertools import chain
 
 from gravitate.broker.lives import Life
 from gravitate.broker.messages import frames
 from gravitate.broker.routing.content.propagation import Propagation
-from gravitate.broker.routing.content.requests import Requests, nothing
 from gravitate.broker.routing.content.serving import Serving
 from gravitate.broker.routing.content.sync import Synchronisation
 from gravitate.broker.routing.content.table import (
@@ -35,12 +37,12 @@ from gravitate.broker.routing.content.table import (
     advertisement_id,
 )
 from gravitate.broker.routing.router import Known, RouterPorts
-from gravitate.broker.routing.settlement import Answer, Asker, Partly, Settlement
+from gravitate.broker.routing.settlement import NOWHERE, Answer, Asker, Open, Request, Settlement
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
 from gravitate.model.semantics import matches
 
-_NOBODY: tuple[str, ...] = ()
+_NOBODY = Asker(LOCAL)
 _NOTHING: dict[str, AdvertisementEntry] = {}
 
 
@@ -55,44 +57,35 @@ class ContentRouter:
         self.table = RoutingTable(ports.ended)
         self._propagation = Propagation(self.table, self._settlement, ports)
         self._sync = Synchronisation(peers, self._settlement, ports.send)
-        for peer in peers:
-            self.table.neighbours[peer] = Neighbour()
-        self._requests = Requests(
-            self.table, self._propagation, self._settlement, self._serving, self._sync, ports
-        )
+        self.table.neighbours.update((peer, Neighbour()) for peer in peers)
+        self._ending: dict[str, Asker] = {}
+        """Advertisements, by id, that end once nothing trails their publisher's move:
+        who wants what is still under way from where it was would be forgotten."""
 
     # What events ask -----------------------------------------------------------------------
 
     def route(self, batch: Batch, came_from: str | None) -> list[tuple[int, ...]]:
-        """Per event, the sorted destinations of the matching entries, without local subscriptions
-        that wait to be served, with the neighbours that must get all of it."""
-        answers = self._serving.served(batch, came_from, self.table.destinations(batch))
-        unsettled = self._unsettled(batch)
+        """Without local subscriptions that wait to be served; with the neighbours that must get all
+        of it because its advertisement has not settled there."""
+        table = self.table
+        answers = self._serving.served(batch, came_from, table.destinations(batch))
+        unsettled: Collection[str] | None = None
+        if batch.flood:
+            unsettled = table.neighbours
+        elif table.unsettled:
+            unsettled = table.unsettled.get(batch.stream)
         if unsettled:
             also = {self._ports.destination_of(peer) for peer in unsettled}
             with_all = {answer: tuple(sorted(also.union(answer))) for answer in set(answers)}
             answers = [with_all[answer] for answer in answers]
         return answers
 
-    def _unsettled(self, batch: Batch) -> Collection[str]:
-        """Neighbours that must get the batch because its advertisement has not settled there."""
-        if batch.flood:
-            return self.table.neighbours
-        unsettled = self.table.unsettled
-        if not unsettled:
-            return _NOBODY
-        return unsettled.get(batch.stream, _NOBODY)
-
     def outlives_reset(self, batch: Batch, peer: str) -> Batch:
         """As it is if every event lies within an advertisement that `peer` is told anew."""
         known = self.table.by_publisher.get(batch.stream, _NOTHING).values()
         filters = [entry.filter for entry in known if entry.last_hop != peer]
-        wanted = frozenset(
-            predicate.attribute
-            for filter in filters
-            for conjunction in filter.conjunctions
-            for predicate in conjunction
-        )
+        conjunctions = chain.from_iterable(filter.conjunctions for filter in filters)
+        wanted = frozenset(one.attribute for one in chain.from_iterable(conjunctions))
         is_told = all(
             any(matches(filter, attributes) for filter in filters)
             for attributes in batch.bodies.attributes(wanted)
@@ -112,110 +105,166 @@ class ContentRouter:
         known = self.table.by_publisher.get(life, _NOTHING).values()
         return dict.fromkeys(entry.last_hop for entry in known if entry.last_hop is not LOCAL)
 
-    def entries(self) -> dict[str, SubscriptionEntry]:
-        """The subscriptions by id, for who judges the tables."""
-        return self.table.subscriptions
-
-    def advertisements(self) -> dict[str, AdvertisementEntry]:
-        """The same of advertisements."""
-        return self.table.advertisements
-
     def sizes(self) -> dict[str, int]:
-        table = self.table
-        return {
-            "subscriptions": len(table.subscriptions),
-            "advertisements": len(table.advertisements),
-        }
+        subscriptions, advertisements = self.table.subscriptions, self.table.advertisements
+        return {"subscriptions": len(subscriptions), "advertisements": len(advertisements)}
 
     def unsettled(self) -> dict[str, int]:
-        return dict(self._serving.unsettled())
+        return self._serving.unsettled()
 
     def is_awaited(self, peer: str) -> bool:
         return not self._sync.is_known(peer) or self._serving.is_awaited(peer)
 
-    # What local clients ask ----------------------------------------------------------------
+    # What clients and neighbours ask ---------------------------------------------------------
 
     def subscribe(
-        self,
-        id: str,
-        filter: Filter,
-        destination: int,
-        settled: Answer,
-        partly: Partly,
-        is_renewed: bool = False,
+        self, id: str, filter: Filter, destination: int, asker: Asker, is_renewed: bool = False
     ) -> None:
-        asker = Asker(LOCAL, settled, partly)
-        self._requests.subscribe(id, filter, destination, asker, is_renewed)
+        last_hop = asker.peer
+        entry = self.table.subscriptions.get(id)
+        said = (last_hop, filter, destination)
+        if entry is not None and (entry.last_hop, entry.filter, entry.destination) == said:
+            entry.stale = False
+        else:
+            if entry is not None:
+                self._end_subscription(entry)
+            entry = SubscriptionEntry(id, filter, last_hop, destination)
+            request = entry.request
+            request.tell_settled(partial(self._subscription_settled, entry))
+            self._propagation.add_subscription(entry)
+            for peer in self.table.neighbours:
+                if peer != last_hop:
+                    self._settlement.wait(request, peer, self._sync.token(peer))
+            if last_hop is LOCAL and not is_renewed:
+                self._serving.begin(entry)
+                for peer in request.outstanding:
+                    self._settlement.tell_side(request, peer)
+        self._settlement.seal(entry.request, asker)
+
+    def _subscription_settled(self, entry: SubscriptionEntry) -> None:
+        self.table.note_subscription_settled(entry)
+        self._serving.end(entry)
 
     def serve(self, id: str) -> None:
         self._serving.end(self.table.subscriptions[id])
 
-    def unsubscribe(self, id: str) -> None:
-        self._requests.unsubscribe(id, Asker(LOCAL, nothing))
+    def unsubscribe(self, id: str, asker: Asker = _NOBODY) -> None:
+        entry = self.table.subscriptions.get(id)
+        if entry is None or entry.last_hop != asker.peer:
+            asker.settled()
+        else:
+            self._settlement.seal(self._end_subscription(entry), asker)
+
+    def _end_subscription(self, entry: SubscriptionEntry) -> Request:
+        self._serving.end(entry)
+        return self._propagation.remove_subscription(entry)
 
     def advertise(
-        self,
-        life: Life,
-        key: str,
-        filter: Filter,
-        settled: Answer,
-        partly: Partly,
-        attachment: int = 0,
+        self, life: Life, key: str, filter: Filter, asker: Asker, attachment: int = 0
     ) -> None:
-        entry = AdvertisementEntry(advertisement_id(life, key), life, filter, LOCAL, attachment)
-        self._requests.advertise(entry, Asker(LOCAL, settled, partly))
+        id = advertisement_id(life, key)
+        self._advertise(AdvertisementEntry(id, life, filter, asker.peer, attachment), asker)
+
+    def _advertise(self, entry: AdvertisementEntry, asker: Asker) -> None:
+        former, last_hop = self.table.advertisements.get(entry.id), entry.last_hop
+        if former and former.last_hop != last_hop and former.attachment >= entry.attachment:
+            # The publisher has moved on since; who does not know yet is told. Two that say they are
+            # the same are left as they are: neither side would ever convince the other.
+            if last_hop is not LOCAL and former.attachment > entry.attachment:
+                self._propagation.tell_advertisement(former, last_hop)
+            asker.settled()
+            return
+        if ended := self._ending.pop(entry.id, None):
+            ended.settled()
+        if former is None:
+            self._propagation.add_advertisement(entry)
+        elif former.filter != entry.filter:
+            if former.last_hop != last_hop:
+                self._ports.moved(entry.life, former.last_hop)
+            self._propagation.remove_advertisement(former)
+            self._propagation.add_advertisement(entry)
+        else:
+            if former.last_hop == last_hop:
+                former.stale = False
+                former.attachment = max(former.attachment, entry.attachment)
+            else:
+                if former.last_hop is LOCAL:
+                    self._ports.departed(former.life, former.key)
+                self._propagation.move_advertisement(former, last_hop, entry.attachment)
+            entry = former
+        self._settlement.seal(entry.request, asker)
 
     def withdraw(self, life: Life, key: str, settled: Answer) -> None:
-        self._requests.unadvertise(advertisement_id(life, key), Asker(LOCAL, settled))
+        self._unadvertise(advertisement_id(life, key), Asker(LOCAL, settled))
+
+    def _unadvertise(self, id: str, asker: Asker) -> None:
+        entry = self.table.advertisements.get(id)
+        if entry is None or entry.last_hop != asker.peer:
+            if entry is not None and asker.peer is not LOCAL:
+                # The neighbour forgets where the publisher was; it is told where it is.
+                self._propagation.tell_advertisement(entry, asker.peer)
+            asker.settled()
+        elif entry.trailing:
+            self._ending[id] = asker
+        else:
+            self._settlement.seal(self._propagation.remove_advertisement(entry), asker)
+
+    def _end_advertisements(self) -> None:
+        for id, asker in list(self._ending.items()):
+            entry = self.table.advertisements.get(id)
+            if entry is None or not entry.trailing:
+                del self._ending[id]
+                self._unadvertise(id, asker)
+
+    def _remove_from(
+        self, peer: str, entries: Iterable[AdvertisementEntry | SubscriptionEntry]
+    ) -> None:
+        """Remove those of `entries` that came from `peer`."""
+        for entry in [entry for entry in entries if entry.last_hop == peer]:
+            is_advertised = isinstance(entry, AdvertisementEntry)
+            end = self._unadvertise if is_advertised else self.unsubscribe
+            end(entry.id, Asker(peer))
 
     # What neighbours say -------------------------------------------------------------------
 
     def on_message(self, peer: str, message: frames.RoutingMessage) -> None:
         match message:
-            case frames.Settled():
-                self._on_settled(peer, message)
+            case frames.Settled(token, ()):
+                self._propagation.settled(peer, token)
+                self._end_advertisements()
+            case frames.Settled(token, open):
+                self._settlement.answered(peer, token, frozenset(open))
             case frames.SyncEnd():
                 self._on_sync_end(peer, message)
-            case frames.Subscribe(subscription, filter):
+            case frames.Subscribe(id, filter, token):
                 destination = self._ports.destination_of(peer)
-                asker = self._asker(peer, message.token)
-                self._requests.subscribe(subscription, filter, destination, asker)
-            case frames.Unsubscribe(subscription, token):
-                self._requests.unsubscribe(subscription, self._asker(peer, token))
-            case frames.Advertise(id, publisher, incarnation, filter):
+                self.subscribe(id, filter, destination, self._asker(peer, token))
+            case frames.Unsubscribe(id, token):
+                self.unsubscribe(id, self._asker(peer, token))
+            case frames.Advertise(id, publisher, incarnation, filter, token, attachment):
                 life = publisher, incarnation
-                entry = AdvertisementEntry(id, life, filter, peer, message.attachment)
-                self._requests.advertise(entry, self._asker(peer, message.token))
+                entry = AdvertisementEntry(id, life, filter, peer, attachment)
+                self._advertise(entry, self._asker(peer, token))
                 self._ports.advertised(life, entry.key)
             case frames.Unadvertise(id, token):
-                self._requests.unadvertise(id, self._asker(peer, token))
+                self._unadvertise(id, self._asker(peer, token))
                 self._ports.withdrawn()
 
     def _asker(self, peer: str, token: int) -> Asker:
         """A neighbour, that wants an answer under a token."""
-        send = self._ports.send
-        return Asker(
-            peer,
-            lambda: send(peer, frames.Settled(token)),
-            lambda open: send(peer, frames.Settled(token, tuple(sorted(open)))),
-        )
 
-    def _on_settled(self, peer: str, message: frames.Settled) -> None:
-        if message.open:
-            self._settlement.answered_partly(peer, message.token, frozenset(message.open))
-        else:
-            self._propagation.settled(peer, message.token)
-            self._requests.end_advertisements()
+        def answer(open: Open = NOWHERE) -> None:
+            self._ports.send(peer, frames.Settled(token, tuple(sorted(open))))
+
+        return Asker(peer, answer, answer)
 
     def _on_sync_end(self, peer: str, message: frames.SyncEnd) -> None:
-        if message.open:
-            self._sync.ended_partly(peer, frozenset(message.open))
-        else:
+        if not message.open:
             table = self.table
             is_first = message.what == "advertisements"
             entries = (table.advertisements if is_first else table.subscriptions).values()
-            self._requests.remove_from(peer, [entry for entry in entries if entry.stale])
-            self._sync.ended(peer, message.what)
+            self._remove_from(peer, [entry for entry in entries if entry.stale])
+        self._sync.ended(peer, message.what, frozenset(message.open))
         self._ports.withdrawn()
         self._ports.synchronised(peer)
 
@@ -224,7 +273,7 @@ class ContentRouter:
         `synchronise`, behind what the link had queued: who is told so then takes what comes for
         complete."""
         self._settlement.drop_answers(peer)
-        self._settlement.present(peer)
+        self._settlement.away.discard(peer)
         current = {self._sync.reset(peer)}
         neighbour = self.table.neighbours.setdefault(peer, Neighbour())
         for entry in self.table.advertisements.values():
@@ -242,11 +291,11 @@ class ContentRouter:
 
     def absent(self, peer: str) -> None:
         self._settlement.absent(peer)
-        self._sync.absent(peer)
+        if peer in self.table.neighbours:
+            self._sync.advance()
 
     def present(self, peer: str) -> None:
-        self._settlement.present(peer)
-        self._sync.present(peer)
+        self._settlement.away.discard(peer)
 
     def synchronise(self) -> None:
         self._sync.advance()
@@ -257,10 +306,10 @@ class ContentRouter:
             for entry in self.table.advertisements.values():
                 self.table.note_settled(entry, peer)
                 entry.trailing.discard(peer)
-            self._requests.remove_from(peer, self.table.advertisements.values())
-            self._requests.remove_from(peer, self.table.subscriptions.values())
+            self._remove_from(peer, self.table.advertisements.values())
+            self._remove_from(peer, self.table.subscriptions.values())
         self._settlement.drop_answers(peer)
         self._settlement.forget(peer)
-        self._requests.end_advertisements()
+        self._end_advertisements()
         self._sync.advance()
         self._ports.withdrawn()

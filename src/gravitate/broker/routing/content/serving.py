@@ -20,23 +20,23 @@ publishers goes with them. Local clients' events are never withheld.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 
-from gravitate.broker.routing.content.table import SubscriptionEntry
+from gravitate.broker.lives import Life
+from gravitate.broker.routing.content.table import SubscriptionEntry, drop
 from gravitate.broker.routing.settlement import NOWHERE, Open
 from gravitate.model.events import Batch
 
 
+@dataclass(slots=True)
 class _Settling:
     """One local subscription that has not settled."""
 
-    __slots__ = ("had", "open")
-
-    def __init__(self) -> None:
-        self.had: set[tuple[str, int]] = set()
-        """Publishers, by id and incarnation, whose events it has had."""
-        self.open: dict[str, Open] = {}
-        """By neighbour: brokers that what has passed them is withheld from it."""
+    had: set[Life] = field(default_factory=set)
+    """Publishers whose events it has had."""
+    open: dict[str, Open] = field(default_factory=dict)
+    """By neighbour: brokers that what has passed them is withheld from it."""
 
 
 class Serving:
@@ -47,20 +47,15 @@ class Serving:
         """The destinations from which is withheld what has passed a broker, and on how many sides
         it is open."""
 
-    def begin(self, entry: SubscriptionEntry, open: dict[str, Open]) -> None:
-        """A local client has subscribed; what its request waits for is known, and where it is
-        open."""
-        destination = entry.destination
-        self._settling[destination] = _Settling()
-        for peer, brokers in open.items():
-            self._withhold(destination, peer, brokers)
-        entry.request.tell_sides(partial(self._withhold, destination))
+    def begin(self, entry: SubscriptionEntry) -> None:
+        """A local client has subscribed; where that has not settled its request tells."""
+        self._settling[entry.destination] = _Settling()
+        entry.request.tell_sides(partial(self._withhold, entry.destination))
 
     def end(self, entry: SubscriptionEntry) -> None:
         """The subscription has settled or ended. Its destination may be another's by now."""
-        request = entry.request
-        if request.on_side is not None:
-            request.tell_sides(None)
+        if entry.request.on_side is not None:
+            entry.request.tell_sides(None)
             for peer in list(self._settling[entry.destination].open):
                 self._withhold(entry.destination, peer, NOWHERE)
             del self._settling[entry.destination]
@@ -73,9 +68,7 @@ class Serving:
             withheld = self._withheld[broker]
             withheld[destination] -= 1
             if not withheld[destination]:
-                del withheld[destination]
-            if not withheld:
-                del self._withheld[broker]
+                drop(self._withheld, broker, destination)
         if open:
             settling.open[peer] = open
             for broker in open - former:

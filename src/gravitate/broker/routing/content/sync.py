@@ -26,34 +26,21 @@ class _Progress:
     token: int
     """Answered when the neighbour has said all its advertisements."""
     greeted: bool
-    is_absent: bool = False
-    open: Open | None = None
+    heard: Open | None = None
     """It has said all of them but what is behind these; None: it has not."""
-    said_open: Open | None = None
+    said: Open | None = None
     """The same of what it was told."""
-    advertisements_in: bool = False
-    advertisements_out: bool = False
-    subscriptions_in: bool = False
-    subscriptions_out: bool = False
-
-    def missing(self, peer: str) -> Open | None:
-        """Where advertisements have not been said that are to come from here; None: that is not
-        known."""
-        if self.advertisements_in:
-            return NOWHERE
-        return self.open if self.open is not None or not self.is_absent else frozenset((peer,))
+    subscriptions_heard: bool = False
+    subscriptions_said: bool = False
 
 
 class Synchronisation:
     def __init__(
-        self,
-        neighbours: Iterable[str],
-        settlement: Settlement,
-        send: Callable[[str, Control], None],
+        self, peers: Iterable[str], settlement: Settlement, send: Callable[[str, Control], None]
     ) -> None:
         self._settlement = settlement
         self._send = send
-        self._progress = {peer: _Progress(settlement.token(peer), False) for peer in neighbours}
+        self._progress = {peer: _Progress(settlement.token(peer), False) for peer in peers}
 
     def token(self, peer: str) -> int:
         """What to wait for until everything advertised behind `peer` is known."""
@@ -61,8 +48,13 @@ class Synchronisation:
 
     def is_known(self, peer: str) -> bool:
         """Whether a neighbour has said all its advertisements, or all there are for now."""
-        progress = self._progress.get(peer)
-        return progress is not None and progress.missing(peer) is not None
+        return peer in self._progress and self._missing(peer) is not None
+
+    def _missing(self, peer: str) -> Open | None:
+        """Where advertisements have not been said that are to come from a neighbour; None: that is
+        not known."""
+        heard = self._progress[peer].heard
+        return frozenset((peer,)) if heard is None and peer in self._settlement.away else heard
 
     def reset(self, peer: str) -> int:
         """Start anew with a neighbour; the new token."""
@@ -76,60 +68,40 @@ class Synchronisation:
     def forget(self, peer: str) -> None:
         self._progress.pop(peer, None)
 
-    def absent(self, peer: str) -> None:
-        """Nothing comes from a neighbour for now."""
-        if peer in self._progress:
-            self._progress[peer].is_absent = True
-            self.advance()
-
-    def present(self, peer: str) -> None:
-        if peer in self._progress:
-            self._progress[peer].is_absent = False
-
-    def ended(self, peer: str, what: str) -> None:
-        """The neighbour has said all it knows of `what`."""
+    def ended(self, peer: str, what: str, open: Open) -> None:
+        """The neighbour has said all it knows of `what`; or, but for what is behind some brokers,
+        all its advertisements."""
         progress = self._progress[peer]
-        if what == "advertisements":
-            progress.advertisements_in = True
-            progress.open = None
-            self._settlement.answered(peer, progress.token)
+        if open and progress.heard == NOWHERE:
+            return
+        if open or what == "advertisements":
+            progress.heard = open
+            self._settlement.answered(peer, progress.token, open)
         else:
-            progress.subscriptions_in = True
+            progress.subscriptions_heard = True
         self.advance()
-
-    def ended_partly(self, peer: str, open: Open) -> None:
-        """The neighbour has said all its advertisements but those behind some brokers."""
-        progress = self._progress[peer]
-        if not progress.advertisements_in:
-            progress.open = open
-            self._settlement.answered_partly(peer, progress.token, open)
-            self.advance()
 
     def advance(self) -> None:
         """Say `SyncEnd` to every neighbour that has been told everything, or all there is."""
         for peer, progress in self._progress.items():
-            if not progress.greeted:
+            if not progress.greeted or progress.subscriptions_said:
                 continue
-            if not progress.advertisements_out:
-                self._say_advertisements_ended(peer, progress)
-            if (
-                progress.advertisements_out
-                and not progress.subscriptions_out
-                and progress.advertisements_in
-                and all(o.subscriptions_in for name, o in self._progress.items() if name != peer)
+            others = [other for other in self._progress if other != peer]
+            if progress.said != NOWHERE:
+                self._say_advertisements_ended(peer, progress, others)
+            if progress.said == progress.heard == NOWHERE and all(
+                self._progress[other].subscriptions_heard for other in others
             ):
-                progress.subscriptions_out = True
+                progress.subscriptions_said = True
                 self._send(peer, SyncEnd("subscriptions"))
 
-    def _say_advertisements_ended(self, peer: str, progress: _Progress) -> None:
-        missing = [other.missing(name) for name, other in self._progress.items() if name != peer]
-        if None in missing:
-            return
-        open = NOWHERE.union(*(one for one in missing if one is not None))
-        if not open:
-            progress.advertisements_out = True
-            progress.said_open = None
-            self._send(peer, SyncEnd("advertisements"))
-        elif open != progress.said_open:
-            progress.said_open = open
+    def _say_advertisements_ended(self, peer: str, progress: _Progress, others: list[str]) -> None:
+        open = NOWHERE
+        for other in others:
+            missing = self._missing(other)
+            if missing is None:
+                return
+            open |= missing
+        if open != progress.said:
+            progress.said = open
             self._send(peer, SyncEnd("advertisements", tuple(sorted(open))))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Any
 
 from gravitate.broker.lives import Life
 from gravitate.broker.routing.content.frontier import Frontier
@@ -34,8 +34,18 @@ DESTINATION_BYTES = 36
 """What the answers by topic may take, and what one takes beside the topic itself, about: by
 itself, and for each destination."""
 _TOPIC_ALONE = frozenset((TOPIC,))
+_Answers = dict[str | bytes, tuple[int, ...]]
 LOCAL = None
 """Last hop of what came from a client of this broker."""
+
+
+def drop(nested: dict[Any, Any], key: object, inner: object) -> bool:
+    """Take something out of what is under a key, which goes with the last; whether it was that."""
+    under = nested[key]
+    del under[inner]
+    if not under:
+        del nested[key]
+    return not under
 
 
 def advertisement_id(life: Life, key: str) -> str:
@@ -49,7 +59,6 @@ class AdvertisementEntry:
 
     id: str
     life: Life
-    """Whose it is."""
     filter: Filter
     last_hop: str | None
     attachment: int = 0
@@ -78,7 +87,6 @@ class SubscriptionEntry:
     id: str
     filter: Filter
     last_hop: str | None
-    key: int
     destination: int
     request: Request = field(default_factory=Request)
     stale: bool = False
@@ -86,8 +94,6 @@ class SubscriptionEntry:
 
 class Neighbour:
     """What one neighbour has said and has been told."""
-
-    __slots__ = ("_candidates", "_witnesses", "advertised", "eligible", "frontier", "told")
 
     def __init__(self) -> None:
         self.advertised: dict[Filter, int] = {}
@@ -138,15 +144,12 @@ class Neighbour:
         """A filter is no longer subscribed to."""
         witness = self.eligible.pop(filter, None)
         if witness is not None:
-            witnessed = self._witnesses[witness]
-            del witnessed[filter]
-            if not witnessed:
-                del self._witnesses[witness]
+            drop(self._witnesses, witness, filter)
 
 
 class RoutingTable:
-    """The entries, and the matcher over them. `ended` is told of every life of a
-    publisher whose last advertisement has ended."""
+    """The entries, and the matcher over them; `ended` is told of lives whose last advertisement has
+    ended."""
 
     def __init__(self, ended: Callable[[Life], None]) -> None:
         self._ended = ended
@@ -158,7 +161,7 @@ class RoutingTable:
         """By id; changed by `add` and `remove` alone."""
         self.by_filter: dict[Filter, dict[str, SubscriptionEntry]] = {}
         """The same by filter."""
-        self._candidates = Candidates()
+        self.subscribed = Candidates()
         """The filters subscribed to."""
         self.settling: dict[Filter, dict[str, SubscriptionEntry]] = {}
         """Those of them that have not settled."""
@@ -170,7 +173,7 @@ class RoutingTable:
         self.told_under: dict[tuple[str, int], AdvertisementEntry] = {}
         """The same by neighbour and token."""
         self.matcher = Matcher()
-        self._by_topic: dict[str | bytes, tuple[int, ...]] | None = None
+        self._by_topic: _Answers | None = None
         """Answers by topic; None while a filter asks for more than the topic. Invalidated by: any
         change of the matcher (its version)."""
         self._by_topic_version = -1
@@ -195,10 +198,7 @@ class RoutingTable:
             self._learn(topics, known)
         return [known[topic] for topic in topics]
 
-    def _learn(
-        self, topics: Sequence[str | bytes], known: dict[str | bytes, tuple[int, ...]]
-    ) -> None:
-        """Find the answers for the topics that are not known."""
+    def _learn(self, topics: Sequence[str | bytes], known: _Answers) -> None:
         if self._by_topic_bytes > TOPICS_BYTES_MAX:
             known.clear()
             self._by_topic_bytes = 0
@@ -210,59 +210,41 @@ class RoutingTable:
         self._by_topic_bytes += sum(DESTINATION_BYTES * len(answer) for answer in answers)
 
     def add(self, entry: SubscriptionEntry) -> None:
-        """Something is subscribed to from now on."""
         filter = entry.filter
         self.subscriptions[entry.id] = entry
-        self.matcher.add(entry.key, filter, entry.destination)
+        self.matcher.add(entry.id, filter, entry.destination)
         same = self.by_filter.get(filter)
         if same is None:
             same = self.by_filter[filter] = {}
-            self._candidates.add(filter)
+            self.subscribed.add(filter)
             for neighbour in self.neighbours.values():
                 neighbour.admit(filter)
         same[entry.id] = entry
         self.settling.setdefault(filter, {})[entry.id] = entry
-        entry.request.tell_settled(partial(self.note_subscription_settled, entry))
 
     def remove(self, entry: SubscriptionEntry) -> None:
-        """A subscription has ended."""
         filter = entry.filter
         self.note_subscription_settled(entry)
-        same = self.by_filter[filter]
-        del same[entry.id]
-        if not same:
-            del self.by_filter[filter]
-            self._candidates.discard(filter)
+        if drop(self.by_filter, filter, entry.id):
+            self.subscribed.discard(filter)
             for neighbour in self.neighbours.values():
                 neighbour.dismiss(filter)
         del self.subscriptions[entry.id]
-        self.matcher.remove(entry.key)
+        self.matcher.remove(entry.id)
 
     def note_subscription_settled(self, entry: SubscriptionEntry) -> None:
         """Nothing is waited for any longer on behalf of a subscription."""
         entry.request.tell_settled(None)
-        settling = self.settling.get(entry.filter)
-        if settling is not None:
-            settling.pop(entry.id, None)
-            if not settling:
-                del self.settling[entry.filter]
-
-    def concerned_by(self, advertised: Filter) -> list[Filter]:
-        """The filters subscribed to that may intersect something advertised."""
-        return list(self._candidates.may_intersect(advertised))
+        if entry.id in self.settling.get(entry.filter, ()):
+            drop(self.settling, entry.filter, entry.id)
 
     def enter(self, entry: AdvertisementEntry) -> None:
-        """An advertisement is known from now on."""
         self.advertisements[entry.id] = entry
         self.by_publisher.setdefault(entry.life, {})[entry.id] = entry
 
     def leave(self, entry: AdvertisementEntry) -> None:
-        """An advertisement has ended."""
         del self.advertisements[entry.id]
-        of_life = self.by_publisher[entry.life]
-        del of_life[entry.id]
-        if not of_life:
-            del self.by_publisher[entry.life]
+        if drop(self.by_publisher, entry.life, entry.id):
             self._ended(entry.life)
 
     def note_unsettled(self, entry: AdvertisementEntry, peer: str, token: int) -> None:
@@ -280,6 +262,4 @@ class RoutingTable:
         counts = self.unsettled[entry.life]
         counts[peer] -= 1
         if not counts[peer]:
-            del counts[peer]
-            if not counts:
-                del self.unsettled[entry.life]
+            drop(self.unsettled, entry.life, peer)
