@@ -79,10 +79,12 @@ def weight_bytes(message: Message) -> int:
     match message:
         case Publications() | HandedOver() | Deliveries():
             return _carried_bytes(message.batches)
-        case guests.GuestCut():
-            return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
         case frames.Subscribe() | frames.Advertise() | tether.TetherAdvertise():
             return _filters_bytes((message.filter,) if message.filter is not None else ())
+        case frames.Settled() | frames.Unsubscribe() | frames.Unadvertise():
+            return _MESSAGE_BYTES  # as all that are not named; these are frequent
+        case guests.GuestCut():
+            return _carried_bytes(message.batches) + _SEEN_BYTES * len(message.seen)
         case guests.TakeGuest() | guests.GuestAnswer() | guests.Entrusted() | tether.TetherWants():
             return _filters_bytes(one.filter for one in message.subscriptions)
         case guests.Reminder():
