@@ -120,10 +120,8 @@ def test_nonsense_from_one_neighbour_leaves_clients_and_other_links_alone(
         sequence += len(one) if isinstance(one, list) else 0
         (received,) = FrameDecoder().feed(b"".join(encode(frame)))
         effects = broker.handle([FrameReceived("a", 1, received)], 0.0)
-        assert not any(
-            isinstance(e, CloseLink | Send) and e.connection not in (1, 2) for e in effects
-        )
-        assert not any(isinstance(e, CloseLink) and e.peer == "c" for e in effects)
+        assert not any(isinstance(e, Send) and e.connection not in (1, 2) for e in effects)
+        assert not any(isinstance(e, CloseLink) and e.connection != 1 for e in effects)
     _still_serves(broker)
 
 
