@@ -118,6 +118,8 @@ class Engine:
             self._paths.ask(run.move, run.part.lease_s, run.data)
 
     def _objection(self, move: Any) -> str:
+        if self.stopping:
+            return f"{self._context.broker_id} is stopping"
         if type(move) not in self._leaders:
             return "brokers do not carry out this kind of move"
         if move.id in self._by_move:
