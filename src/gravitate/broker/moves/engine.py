@@ -204,11 +204,12 @@ class Engine:
     # Time, links, the end ------------------------------------------------------------------
 
     def _set_timer(self, run: Run) -> None:
-        at, again = run.due(), run.part.waits[run.state].again
+        due, again = run.due(), run.part.waits[run.state].again
+        times = [] if due is None else [due]
         if again is not None:
-            at = min(at or LEASE, self._context.now + again[0])
-        if at is not None:
-            self._context.set_timer(MoveLate(run.id), at)
+            times.append(self._context.now + again[0])
+        if times:
+            self._context.set_timer(MoveLate(run.id), min(times))
 
     def on_timer(self, move: str) -> None:
         """A state has lasted long, or too long."""
