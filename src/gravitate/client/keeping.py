@@ -159,9 +159,10 @@ class Keeper:
             self.connection = None
 
     def _late(self, connection: int) -> None:
-        reason = f"not attached within {self.core.policy.move_s_max:g} s"
-        self._reason = RemoteProtocolError(reason)
-        self.carry_out(self.core.late(connection))
+        if effects := self.core.late(connection):
+            reason = f"not attached within {self.core.policy.move_s_max:g} s"
+            self._reason = RemoteProtocolError(reason)
+            self.carry_out(effects)
 
     # --- what happens on connections ------------------------------------------------------------
 
