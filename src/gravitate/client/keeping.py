@@ -37,9 +37,12 @@ TOLD: Final = {
     (State.CONNECTING, State.JOINING): "connected to {place}",
     (State.PAUSED, State.AT_HOME): "staying at {place}",
     (State.ARRIVING, State.AT_HOME): "moved to {place}",
-    (State.LEAVING, State.RETURNING): "could not move: {reason}; going back to {place}",
-    (State.ARRIVING, State.RETURNING): "could not move: {reason}; going back to {place}",
     (State.RETURNING, State.JOINING): "back at {place}",
+    **{
+        (state, State.RETURNING): "could not move: {reason}; going back to {place}"
+        for state in State
+        if state is not State.RETURNING
+    },
 }
 """What is logged."""
 
