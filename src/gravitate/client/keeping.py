@@ -30,7 +30,7 @@ logger = logging.getLogger("gravitate.client")
 Place = tuple[str, int]
 ClientCore = Core[Place, Frame, Subscription, Advertisement]
 
-TOLD: Final = {
+TOLD: Final[dict[tuple[State, State], str]] = {
     (State.AT_HOME, State.CONNECTING): "{reason}; connecting again",
     (State.JOINING, State.CONNECTING): "{reason}; connecting again",
     (State.PAUSED, State.CONNECTING): "{reason}; connecting again",
