@@ -114,7 +114,7 @@ frames: st.SearchStrategy[Frame] = st.one_of(
 def test_every_kind_of_message_is_drawn() -> None:
     known = set(get_args(Message))
 
-    @settings(max_examples=1000, phases=[Phase.generate], database=None, derandomize=True)
+    @settings(max_examples=4000, phases=[Phase.generate], database=None, derandomize=True)
     @given(messages)
     def draw(message: Message) -> None:
         known.discard(type(message))
