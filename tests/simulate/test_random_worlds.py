@@ -36,12 +36,12 @@ published something for a client of another, a broker that restarts where the pu
 queued for it was a moment ago."""
 
 
-RARE_FOR_SUBSCRIBERS = (28, 36, 44, 47, 59, 151, 274, 454, 1243, 1353)
+RARE_FOR_SUBSCRIBERS = (28, 36, 44, 47, 59, 151, 252, 274, 454, 1243, 1353)
 """The same for subscribers: one that falls behind over its tether, that comes anew where it is
 still served from elsewhere, whose place stops while it is handed something, that leaves while it
 arrives, that is given up while it is under way, that comes back before it has been missed, that
 falls behind what it publishes itself, that is sent to a broker which still keeps something for
-it."""
+it, that has just left a broker which stops."""
 
 
 AROUND_OUTAGES = (

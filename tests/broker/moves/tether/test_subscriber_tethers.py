@@ -365,6 +365,20 @@ def test_a_place_that_stops_gives_its_subscribers_back_first(scene: Scene) -> No
     assert [c for id, c in scene.wired.delivered("a", "sub") if id == "pub-e"] == [1, 2, 3]
 
 
+def test_a_place_that_stops_hears_first_that_who_has_left_has_arrived(scene: Scene) -> None:
+    scene.move("abcd")
+    wired, source = scene.wired, scene.wired.brokers["d"]
+    move = ReassignSubscriber("m9", "sub", "d", "e", Rationale("closer"), tuple("dcbe"))
+    wired.handle("d", MoveRequested(move))
+    while not any(run.state is MoveState.LEAVING for run in source.engine.under_way()):
+        wired.step()
+    wired.tell("d", StopRequested())
+    assert source.stopped
+    assert scene.watch.outcomes[-1:] == [MoveOutcome.DONE]
+    assert scene.place() == ("e", State.ATTACHED)
+    assert scene.local() == ["e"]
+
+
 def test_an_origin_that_vanishes_is_not_waited_for_for_ever(scene: Scene) -> None:
     scene.move("abcd")
     scene.wired.lose("a", "d")

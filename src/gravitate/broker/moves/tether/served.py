@@ -354,10 +354,9 @@ class TetheredSubscribers:
         return *subscriber.recalled, subscriber.version
 
     def stop(self) -> None:
-        """This broker is about to stop: whoever is connected elsewhere is recalled first."""
+        """This broker is about to stop: whoever is connected elsewhere is recalled first. A move
+        that has sent one away goes on, to hear of its arrival: who is elsewhere by now does not
+        recall it."""
         for subscriber in list(self.visitors()):
-            self.remote.ports.on_closed(subscriber)
-            if subscriber.state is Owed.PREPARING:
-                subscriber.enter(Owed.CONNECTED)
             self.set_lease(subscriber)
             subscriber.say(effects.CloseSession(effects.STOPPING))
