@@ -1,4 +1,4 @@
-"""Builds the parts of a broker and gives each its ports; nothing else.
+"""Builds the parts of a broker, gives each its ports, and does what concerns several of them.
 
 A part is given what it stands on, and *ports* for what it asks or tells of others. Where those are
 built later, a port looks them up when it is used. A port that was forgotten is an error when the

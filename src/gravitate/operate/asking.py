@@ -121,7 +121,7 @@ def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
     )
     if record is None:
         raise EnvironmentLack(f"broker '{spec.id}' knows nothing of moves: is it of this version?")
-    page = f"/moves/{quote(move.id, safe='')}?wait_s={_WAIT_S:g}"
+    page = _page_of(move)
     while record.outcome is None:
         if time.monotonic() >= until:
             raise OutcomeUnknown(
@@ -138,6 +138,11 @@ def carry_out(spec: BrokerSpec, move: Move) -> MoveRecord:
             )
         record = known
     return record
+
+
+def _page_of(move: Move) -> str:
+    """Where a broker tells how a move has ended, once it has."""
+    return f"/moves/{quote(move.id, safe='')}?wait_s={_WAIT_S:g}"
 
 
 def carry(network: Network) -> Callable[[Move], tuple[MoveOutcome | None, str]]:
@@ -168,7 +173,7 @@ def wait_for_moves(network: Network, clients: Container[str]) -> None:
         for record in (it for page in answers.get(spec.id) or () for it in page.under_way):
             if not isinstance(record.move, ClientMove) or client_of(record.move) not in clients:
                 continue
-            page = f"/moves/{quote(record.move.id, safe='')}?wait_s={_WAIT_S:g}"
+            page = _page_of(record.move)
             known: MoveRecord | None = record
             while known is not None and known.outcome is None and time.monotonic() < until:
                 try:

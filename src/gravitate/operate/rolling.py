@@ -78,19 +78,18 @@ def roll(
     order = tuple(dict.fromkeys(brokers)) or tuple(spec.id for spec in network.brokers)
     concerned = {broker: _concerned(network, broker) for broker in order}
     done: list[Restarted] = []
-    failed, reason, interrupted = order[0], "", False
+    at, failed, reason, interrupted = order[0], "", "", False
     try:
         for specs in concerned.values():
             for spec in specs:
                 _status(spec)
-        for failed in order:
-            done.append(_restarted(concerned[failed], patience_s, tell))
+        for at in order:
+            done.append(_restarted(concerned[at], patience_s, tell))
     except GravitateError as problem:
-        reason = str(problem)
+        failed, reason = at, str(problem)
     except KeyboardInterrupt:
-        reason, interrupted = f"interrupted; '{failed}' may have been asked to restart", True
-    else:
-        failed = ""
+        failed, reason = at, f"interrupted; '{at}' may have been asked to restart"
+        interrupted = True
     left = order[len(done) + 1 :]
     return RollingRestart(network.name, tuple(done), failed, reason, left, interrupted)
 

@@ -34,7 +34,7 @@ def misplaced(
     found = {}
     for move in plan.moves:
         if not isinstance(move, ClientMove):
-            found[move.id] = f"move '{move.id}' is no relocation: it cannot be carried out yet"
+            found[move.id] = f"move '{move.id}' is of no client: it cannot be carried out yet"
         elif not isinstance(move, kind) or move.source in untold:
             # What cannot be known before is left to the broker, which refuses what it has not.
             continue

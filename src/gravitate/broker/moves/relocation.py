@@ -4,7 +4,7 @@ The first broker of the publisher (the *source*) leads. ASKED: every broker on t
 use of its move lock, or the move is refused at once (`moves.path`). PAUSING: the client is told to
 stop publishing here, and says when it has: links and connections keep order, so all it published is
 behind it. LEAVING: its session is over, its advertisements wait. The client connects to the target,
-which takes them along (`Clients`): the advertisement runs along the path to the source with a
+which takes them along (`Publishers`): the advertisement runs along the path to the source with a
 greater attachment, each broker turning it around, and is settled back behind the last publication
 made at the source. Only then does the target look at what the client has sent it. A client that
 does not get there comes back and attaches here again.

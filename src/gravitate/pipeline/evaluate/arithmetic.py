@@ -87,7 +87,7 @@ class Seen:
             if limit:
                 sent, most = found[link[0]]
                 found[link[0]] = (sent + self.link_sent_bytes_per_s(link), most + limit)
-        return found
+        return dict(found)
 
     def of_brokers(self, value: Callable[[Seen, int], Value]) -> list[float]:
         """A metric of all brokers, where it is known."""
@@ -110,7 +110,7 @@ def input_utilisation(seen: Seen, at: int) -> Value:
 
 def output_utilisation(seen: Seen, at: int) -> Value:
     """What a broker sends over links of limited bandwidth, as a share of what they can take."""
-    sent, limit = seen.outputs[seen.network.brokers[at].id]
+    sent, limit = seen.outputs.get(seen.network.brokers[at].id, (0.0, 0.0))
     return sent / limit if limit else None
 
 

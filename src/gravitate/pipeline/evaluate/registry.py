@@ -146,7 +146,7 @@ METRICS: Final = (
            "costs of all brokers and links that events pass, summed", "link_load",
            of.whole_psoop_cost, told_by="evaluate", rate="psoop_cost_per_s"),
     Metric("psoop_cost_per_publication", _LINKS, "PSOOP cost per event", "", "lower",
-           "latencies (ms) of all links that an event crosses, summed", "link_load",
+           "costs (ms) of all brokers and links that an event passes, summed", "link_load",
            of.psoop_cost_each),
     Metric("control_overhead_share", _CHANGES, "control overhead", "%", "lower",
            "control messages beside events; traces do not have them", "", lambda seen: None),
