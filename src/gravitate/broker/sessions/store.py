@@ -1,7 +1,8 @@
 """What is here for clients, found by whatever names it, without looking at all of it.
 
 A `Store` keeps one kind: what is served and what is attached for clients of other brokers, what
-waits to be taken along or to end. Each has a key of its own; several may be of one client, and many of the clients of one broker (the *origin*).
+waits to be taken along or to end. Each has a key of its own; several may be of one client, and many
+of the clients of one broker (the *origin*).
 
 Does not know what it keeps, nor in which state that is.
 """
