@@ -165,6 +165,11 @@ def test_what_a_mechanism_has_tagged_and_is_never_routed_does_not_stay() -> None
     assert not outcome.violations, outcome.report()
 
 
+def test_a_publisher_leaves_while_what_it_was_before_is_still_leaving() -> None:
+    outcome = run_world(215, Switches(migrations=True, mechanisms=True))
+    assert not outcome.violations, outcome.report()
+
+
 def test_what_several_keep_for_one_subscriber_is_bounded() -> None:
     outcome = run_world(
         910050, Switches(crashes=True, migrations=True, mechanisms=True, pings=True)

@@ -164,4 +164,4 @@ class Relocations:
             run.subject.say(Stay())
 
     def withdraw(self, run: Run, about: None) -> None:
-        self._publishers.abandon(run.subject.id)
+        self._publishers.abandon(run.subject)

@@ -116,11 +116,12 @@ class Clients:
         inbound = Inbound(*about, partial(self._tell, connection), HoldOver(id), publishers)
         session = Session(id, connection, input, outbound, inbound)
         self.sessions[id] = self.by_connection[connection] = session
-        former = publishers.departing.get(id)
-        if former is not None and former.origin is None and not publishers.came_back(*inbound.life):
-            publishers.abandon(id)
         if input.counts and not self._ports.adopt(inbound):
+            publishers.came_back(inbound.life)
             publishers.bring_along(inbound)
+        for former in publishers.departing.of_client(id):
+            if former.origin is None:
+                publishers.abandon(former)
         if not outbound.holding:
             self._observe(outbound, "opened")
         publishers.update_reading(inbound)

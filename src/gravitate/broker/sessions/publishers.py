@@ -68,8 +68,8 @@ class Publishers:
     _links: TetherLinks
     _chores: Chores
     ports: PublisherPorts
-    departing: Store[str, Inbound] = field(default_factory=lambda: Store(attrgetter("id")))
-    """Publishers on their way to another broker."""
+    departing: Store[Life, Inbound] = field(default_factory=lambda: Store(attrgetter("life")))
+    """Publishers on their way to another broker; a client may have had several lives meanwhile."""
     _owners: dict[tuple[Life, str], Inbound] = field(default_factory=dict)
     """Whose the local advertisements are, by life and key."""
 
@@ -107,10 +107,10 @@ class Publishers:
                 self.ports.take(input)
             self.update_reading(publisher)
 
-    def came_back(self, id: str, incarnation: int) -> list[Inbound]:
+    def came_back(self, life: Life) -> list[Inbound]:
         """A publisher attaches itself here; if it had been sent away, what it was then."""
-        former = self.departing.get(id)
-        if former is None or former.incarnation != incarnation:
+        former = self.departing.get(life)
+        if former is None:
             return []
         self._end_departure(former, Publishing.GONE, False)
         return [former]
@@ -124,11 +124,9 @@ class Publishers:
             publisher.enter(Publishing.GONE)
             self.ports.on_departure(publisher, True)
 
-    def abandon(self, id: str) -> None:
+    def abandon(self, publisher: Inbound) -> None:
         """Nobody came for what a departing publisher had advertised."""
-        publisher = self.departing.get(id)
-        if publisher is not None:
-            self._end_departure(publisher, Publishing.ENDING, False)
+        if self._end_departure(publisher, Publishing.ENDING, False):
             self.unadvertise_all(publisher)
 
     def _end_departure(self, publisher: Inbound, state: Publishing, gone: bool) -> bool:

@@ -347,6 +347,45 @@ def test_what_a_client_has_published_when_it_leaves_while_it_moves_goes_out(scen
     scene.served()
 
 
+@pytest.mark.parametrize(("incarnation", "counter"), [(1, 2), (2, 1)])
+def test_a_client_that_comes_again_is_moved_though_nobody_took_along_what_it_had_advertised(
+    incarnation: int, counter: int
+) -> None:
+    """On the way to where it went a link was given up, and there it has ended. One that counts goes
+    on with its life; another one's former life is waited for as long as ever."""
+    wired = Wired(CHAIN, BrokerOptions(heartbeat_s=0, link_grace_s=2, stop_s_max=0))
+    departing = wired.brokers["a"].publishers.departing
+    bodies = PlainBodies((Event({"topic": "t", "x": 1}),))
+
+    def request(path: str) -> None:
+        move = RelocatePublisher(path, "pub", "a", path[-1], Rationale("closer"), tuple(path))
+        wired.tell("a", MoveRequested(move))
+
+    wired.tell("a", ClientConnected(at("pub"), "pub", 1, 65535, True, 1))
+    wired.tell("a", ClientPublished(at("pub"), bodies, 1, 1))
+    wired.cut.add(frozenset("ad"))
+    request("abcd")
+    wired.lose("b", "c")
+    wired.cut.discard(frozenset("ad"))
+    wired.pass_time(1.0)
+    wired.tell("a", ClientDisconnected(at("pub")))
+    wired.pass_time(3.0)
+    assert not [*wired.brokers["a"].tethers]
+    assert [one.life for one in departing] == [("pub", 1)]
+    wired.tell("a", ClientConnected(at("pub"), "pub", incarnation, 65535, True, 2))
+    wired.tell("a", ClientPublished(at("pub"), bodies, 1, counter))
+    request("abe")
+    wired.pass_time(1.0)
+    (tether,) = wired.brokers["a"].tethers
+    assert (tether.place, tether.state) == ("e", State.ATTACHED)
+    assert [one.life for one in departing] == [("pub", 1)] * (incarnation - 1)
+    wired.heal("b", "c")
+    wired.pass_time(PATIENCE_S[MoveState.LEAVING])
+    assert not [*departing]
+    for broker in wired.brokers.values():
+        assert [*broker.router.table.by_publisher] == [("pub", incarnation)]
+
+
 def test_what_the_client_advertises_is_advertised_where_it_is_attached(moved: Scene) -> None:
     moved.wired.tell("a", ClientAdvertised(at("pub"), "more", parse("topic = 'u'")))
     assert Tell(at("pub"), AdvertisementSettled("more")) in moved.wired.effects["a"]

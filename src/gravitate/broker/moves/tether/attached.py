@@ -87,7 +87,7 @@ class TetheredPublishers:
             self._remove(one, Publishing.ENDING)
             if one.key != key:
                 one.say(effects.CloseSession(effects.TAKEN_OVER))
-        back = self.publishers.came_back(*life)
+        back = self.publishers.came_back(life)
         self.remote.add(publisher)
         publisher.lost = role.lost or ""
         self._seek_ways(publisher, role.was, NOWHERE)
