@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gravitate.broker.interface.effects import (
+    Accept,
     AdvertisementSettled,
     CloseSession,
     HoldReading,
@@ -298,6 +299,19 @@ def test_a_durable_broker_accepts_what_was_persisted() -> None:
     assert wired.accepted("a", "pub") == 0
     wired.tell("a", Persisted(persist.token))
     assert wired.accepted("a", "pub") == 2
+
+
+def test_a_client_that_falls_behind_what_it_publishes_itself_is_not_to_say_it_again() -> None:
+    options = BrokerOptions(heartbeat_s=0, durable=True, session_queue_events_max=1)
+    wired = Wired(CHAIN, options)
+    wired.connect("a", "both", window=1)
+    wired.subscribe("a", "both", "x > 0")
+    wired.publish("a", "both", {"x": 1}, {"x": 2}, {"x": 3})
+    closed = Tell(at("both"), CloseSession("overloaded"))
+    assert not wired.brokers["a"].clients.sessions
+    assert closed not in wired.effects["a"]
+    (persist,) = [e for e in wired.effects["a"] if isinstance(e, Persist)]
+    assert wired.tell("a", Persisted(persist.token)) == [Accept(at("both"), 3), closed]
 
 
 def test_two_neighbours_that_stop_together_lose_nothing() -> None:

@@ -44,6 +44,8 @@ class Session:
     inbound: Inbound
     pings: dict[str, effects.PingBrokers] = field(default_factory=dict)
     """What the client was asked to measure and has not answered, by who wants to know."""
+    farewell: effects.CloseSession | None = None
+    """It has ended, and the client is told so once what it published is accepted."""
 
     def subscribes(self) -> bool:
         """Whether the client is served, wherever its subscriptions are."""
@@ -174,11 +176,17 @@ class Clients:
         self._observe(outbound, "closed")
 
     def close(self, id: str, reason: str) -> None:
-        """End the session of a client, if it has one here."""
+        """End the session of a client, if it has one here. What it published is accepted first: one
+        that falls behind its own publications would say them again, and fall behind again."""
         session = self.sessions.get(id)
         if session is not None:
             self.disconnected(session)
-            self._tell(session.connection, effects.CloseSession(reason))
+            session.farewell = effects.CloseSession(reason)
+            self._bid_farewell(session)
+
+    def _bid_farewell(self, session: Session) -> None:
+        if session.farewell is not None and not session.inbound.persisting:
+            self._tell(session.connection, session.farewell)
 
     def close_of(self, end: Inbound | Outbound, reason: str) -> bool:
         """Whether it is that of a client which is connected here, whose session is closed then."""
@@ -274,7 +282,8 @@ class Clients:
         session, size = self._persisting.pop(token)
         inbound = session.inbound
         inbound.persisting -= 1
-        if inbound.live:
+        if inbound.live or session.farewell is not None:
             self._context.emit(effects.Accept(session.connection, size))
-            if inbound.at_rest():
-                self._publishers.ports.on_at_rest(inbound)
+            self._bid_farewell(session)
+        if inbound.live and inbound.at_rest():
+            self._publishers.ports.on_at_rest(inbound)
