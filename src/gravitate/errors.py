@@ -10,8 +10,8 @@
     +-- EnvironmentLack       this machine or cluster cannot do it: no Java, no master, no memory
     +-- LocalProtocolError    this side would break the protocol: our mistake or a caller's
 
-`broker.guards.CoreBroken` is none of these: it carries what a broken invariant raised out of a
-mechanism that must not catch it.
+`broker.mechanisms.guards.CoreBroken` is none of these: it carries what a broken invariant raised
+out of a mechanism that must not catch it.
 
 Expected outcomes are return values, not errors; a broken invariant asserts.
 """

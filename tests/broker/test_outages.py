@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gravitate.broker.interface.effects import HoldReading, SubscriptionSettled
-from gravitate.broker.interface.inputs import ClientConnected
+from gravitate.broker.interface.inputs import ClientConnected, ClientUnsubscribed
 from tests.support.wired import QUIET, Wired, at, told
 
 LINE = [("a", "b"), ("b", "c")]
@@ -88,6 +88,28 @@ def test_a_broker_that_restarts_while_another_is_away_serves_its_clients(cut: Wi
     cut.publish("c", "q", {"x": 1})
     assert heard(cut, "a", "s") == [("p", 2), ("q", 2)]
     assert is_settled(cut, "a")
+
+
+def test_what_a_restarted_broker_takes_back_may_have_covered_what_it_has_not_heard_of() -> None:
+    """wide at d stood for narrow at c where p publishes, and ends before b hears of narrow."""
+    wired = Wired([("x", "a"), ("a", "b"), ("b", "c"), ("b", "d")])
+    for broker, client in (("x", "p"), ("d", "wide"), ("c", "narrow")):
+        wired.connect(broker, client)
+    wired.publish("x", "p", {"x": 0})
+    wired.subscribe("d", "wide", "x > 0")
+    wired.subscribe("c", "narrow", "x > 1")
+    del wired.brokers["b"]
+    for peer in "acd":
+        wired.lose("b", peer)
+    wired.run()
+    wired.boot("b", 2)
+    wired.heal("a", "b")
+    wired.heal("b", "d")
+    wired.tell("d", ClientUnsubscribed(at("wide"), "x > 0"))
+    wired.publish("x", "p", {"x": 2})
+    wired.heal("b", "c")
+    assert heard(wired, "c", "narrow") == [("p", 2)]
+    assert wired.table("x") == {"narrow#1@c/1": "a"}
 
 
 def test_a_first_publication_does_not_wait_for_who_cannot_be_reached(cut: Wired) -> None:

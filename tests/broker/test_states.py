@@ -85,7 +85,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "states.md"
 HEAD = """# States
 
 What may follow what in a broker, made from the tables that the code runs on
-(`python -m tests.broker.test_states`). What each state means is said beside it, in the enum.
+(`python -m tests.broker.test_states`). What states mean is said in the module of each.
 """
 
 

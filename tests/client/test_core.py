@@ -226,8 +226,11 @@ def test_one_that_is_not_attached_goes_back_under_a_greater_number(how: str) -> 
 
 def test_one_that_is_sent_nobody_knows_where_comes_back() -> None:
     core = at_home(a_core())
-    assert dialled(core.moved(core.connection, None)) == ("home", 0.0, "")
+    effects = core.moved(core.connection, None)
+    assert dialled(effects) == ("home", 0.0, "")
+    assert effects[-1] == Changed(State.AT_HOME, State.RETURNING)
     assert core.state is State.RETURNING
+    assert core.takes
 
 
 def test_one_that_does_not_follow_stays() -> None:

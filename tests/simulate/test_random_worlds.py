@@ -45,10 +45,12 @@ it."""
 
 
 AROUND_OUTAGES = (
-    74, 190, 198, 208, 225, 492, 1036, 1224, 2305, 2376, 2434, 6150, 77786, 920187, 920188, 960531,
+    74, 104, 190, 198, 208, 225, 492, 1036, 1224, 2305, 2376, 2434, 6150, 77786, 920187, 920188,
+    960531,
 )  # fmt: skip
 """Clients that are moved while links are cut for long: recalled from a place that comes back
-meanwhile, or twice; whose queues are full at both places; that change what they want on the way."""
+meanwhile, or twice; whose queues are full at both places; that change what they want on the way;
+whom a subscription stood for that ends."""
 
 
 @pytest.mark.parametrize("seed", [*range(1, 9), *RARE, *RARE_FOR_SUBSCRIBERS, *AROUND_OUTAGES])

@@ -114,7 +114,7 @@ frames: st.SearchStrategy[Frame] = st.one_of(
 def test_every_kind_of_message_is_drawn() -> None:
     known = set(get_args(Message))
 
-    @settings(max_examples=1000, phases=[Phase.generate], database=None, derandomize=True)
+    @settings(max_examples=4000, phases=[Phase.generate], database=None, derandomize=True)
     @given(messages)
     def draw(message: Message) -> None:
         known.discard(type(message))
@@ -363,6 +363,15 @@ def test_a_quality_that_cannot_be_meant_is_refused(qos: int, is_guest: bool) -> 
     with pytest.raises(PeerError, match="qos") as caught:
         FrameDecoder().feed(wire_bytes(Data(1, 0, [message])))
     assert caught.value.name == MALFORMED
+
+
+@pytest.mark.parametrize("lease_s", [-1.0, 3601.0, float("inf"), float("nan")])
+def test_a_lease_that_cannot_be_meant_is_refused(lease_s: float) -> None:
+    path = ("a", "b")
+    for message in (PrepareMove("m", path, lease_s), TakeGuest("m", path, "sub", 1, (), lease_s)):
+        with pytest.raises(PeerError, match="lease_s") as caught:
+            FrameDecoder().feed(wire_bytes(Data(1, 0, [message])))
+        assert caught.value.name == MALFORMED
 
 
 def test_an_unknown_operator_is_refused() -> None:

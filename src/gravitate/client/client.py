@@ -48,6 +48,8 @@ from gravitate.wire.mqtt.properties import Properties, Property, user_properties
 TAIL_MAX: Final = 65_536
 TAIL_BYTES_MAX: Final = 64 * 1024 * 1024
 """Publications that are kept until they are acknowledged, or until the client has moved."""
+OPEN_MAX: Final = 32_767
+"""Publications of QoS 1 under way: half the packet ids are left to requests."""
 QUEUE_HIGH: Final = 10_000
 QUEUE_LOW: Final = 2_500
 """A client is not read from while the application has this many messages still to take."""
@@ -81,7 +83,7 @@ class Client:
         policy = Policy(follow, (retry_s_min, retry_s_max), move_s_max)
         self._core = core = ClientCore((host, port), policy, lambda: random.uniform(0.5, 1.0))
         self._outgoing = core.outgoing
-        self._requests = Requests(core.subscriptions, core.advertisements)
+        self._requests = Requests(core.subscriptions, core.advertisements, core.outgoing)
         self._room = asyncio.Event()
         self._keeper = Keeper(self, core, self._requests)
         self._pings = Pings(core)
@@ -245,7 +247,7 @@ class Client:
         outgoing = self._outgoing
         if len(outgoing) >= TAIL_MAX or outgoing.bytes >= TAIL_BYTES_MAX:
             return False
-        return not qos or outgoing.unacknowledged < self._keeper.receive_maximum
+        return not qos or outgoing.unacknowledged < min(self._keeper.receive_maximum, OPEN_MAX)
 
     # --- subscribing and advertising ------------------------------------------------------------
 

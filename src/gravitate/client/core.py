@@ -218,7 +218,7 @@ class Core(Generic[P, B, S, A]):
         """The connection is gone: the client is expected elsewhere; None: where, is not clear."""
         if not self.policy.follow:
             return self._step("lost", connection)
-        return self._step("moved", connection, place)
+        return self._step("astray" if place is None else "moved", connection, place)
 
     def attached(self, connection: int) -> list[Effect]:
         """What is said on this connection is behind all that was said on others."""
@@ -303,12 +303,17 @@ class Core(Generic[P, B, S, A]):
         self.outgoing.release()
         return [Say(words)]
 
-    def _leave(self, place: P | None) -> list[Effect]:
+    def _set_out(self) -> None:
         self.outgoing.hold()
         self._home = list(self._places)
         self._continues = MOVED if self.subscriptions else ""
-        if place is None:
-            return self._step("lost")
+
+    def _turn_back(self, *_: None) -> list[Effect]:
+        self._set_out()
+        return self._go_back()
+
+    def _leave(self, place: P) -> list[Effect]:
+        self._set_out()
         if place not in self._home:
             self._home.append(place)
         dial = self._dial(place, 0.0)

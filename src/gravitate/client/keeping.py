@@ -30,16 +30,19 @@ logger = logging.getLogger("gravitate.client")
 Place = tuple[str, int]
 ClientCore = Core[Place, Frame, Subscription, Advertisement]
 
-TOLD: Final = {
+TOLD: Final[dict[tuple[State, State], str]] = {
     (State.AT_HOME, State.CONNECTING): "{reason}; connecting again",
     (State.JOINING, State.CONNECTING): "{reason}; connecting again",
     (State.PAUSED, State.CONNECTING): "{reason}; connecting again",
     (State.CONNECTING, State.JOINING): "connected to {place}",
     (State.PAUSED, State.AT_HOME): "staying at {place}",
     (State.ARRIVING, State.AT_HOME): "moved to {place}",
-    (State.LEAVING, State.RETURNING): "could not move: {reason}; going back to {place}",
-    (State.ARRIVING, State.RETURNING): "could not move: {reason}; going back to {place}",
     (State.RETURNING, State.JOINING): "back at {place}",
+    **{
+        (state, State.RETURNING): "could not move: {reason}; going back to {place}"
+        for state in State
+        if state is not State.RETURNING
+    },
 }
 """What is logged."""
 
@@ -159,9 +162,10 @@ class Keeper:
             self.connection = None
 
     def _late(self, connection: int) -> None:
-        reason = f"not attached within {self.core.policy.move_s_max:g} s"
-        self._reason = RemoteProtocolError(reason)
-        self.carry_out(self.core.late(connection))
+        if effects := self.core.late(connection):
+            reason = f"not attached within {self.core.policy.move_s_max:g} s"
+            self._reason = RemoteProtocolError(reason)
+            self.carry_out(effects)
 
     # --- what happens on connections ------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from gravitate.wire.mqtt.emit import packet_id
+from gravitate.errors import LocalProtocolError
+from gravitate.wire.mqtt.emit import PACKET_IDS, packet_id
 
 B = TypeVar("B")
 
@@ -46,6 +47,8 @@ class Outgoing(Generic[B]):
         self._tail: deque[Publication[B]] = deque()
         self._unwritten: list[Publication[B]] = []
         self._by_packet_id: dict[int, Publication[B]] = {}
+        self.asked: dict[int, tuple[str, str]] = {}
+        """Requests that are not answered, by packet id: they share them (MQTT 5, 2.2.1)."""
 
     def __len__(self) -> int:
         return len(self._tail)
@@ -59,7 +62,14 @@ class Outgoing(Generic[B]):
         return self._tail[0].counter if self._tail else self.next_counter
 
     def next_packet_id(self) -> int:
-        return packet_id(self._next_sequence)
+        """One that no publication under way and no request has."""
+        if len(self._by_packet_id) + len(self.asked) >= PACKET_IDS:
+            raise LocalProtocolError(f"the broker has not answered {PACKET_IDS} packets")
+        number = packet_id(self._next_sequence)
+        while number in self._by_packet_id or number in self.asked:
+            self._next_sequence += 1
+            number = packet_id(self._next_sequence)
+        return number
 
     def add(self, body: B, qos: int, size: int) -> Publication[B]:
         """Something is to be published; at QoS 1 under `next_packet_id`."""

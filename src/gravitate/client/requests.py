@@ -12,7 +12,7 @@ import msgspec
 
 from gravitate.client.core import Note
 from gravitate.client.messages import Subscription
-from gravitate.client.outgoing import Publication
+from gravitate.client.outgoing import Outgoing, Publication
 from gravitate.errors import GravitateError, MqttError
 from gravitate.model.events import EventId
 from gravitate.model.language import parse, wanted_filter
@@ -76,15 +76,18 @@ class Requests:
     """`subscriptions` and `advertisements` are those of the core: what is refused is taken out."""
 
     def __init__(
-        self, subscriptions: dict[str, Subscription], advertisements: dict[str, Advertisement]
+        self,
+        subscriptions: dict[str, Subscription],
+        advertisements: dict[str, Advertisement],
+        outgoing: Outgoing[Frame],
     ) -> None:
         self._subscriptions = subscriptions
         self._advertisements = advertisements
         self._waiting: dict[tuple[str, str], Answer] = {}
         """By what was said, and of which name."""
-        self._numbers: dict[int, tuple[str, str]] = {}
+        self._numbers = outgoing.asked
         """The same by packet id, on this connection."""
-        self._last_packet_id = 0
+        self._next_packet_id = outgoing.next_packet_id
 
     def answer(self, verb: str, name: str) -> Answer:
         """Done when the broker has answered what was said."""
@@ -169,9 +172,9 @@ class Requests:
             answer.set_exception(error)
 
     def _number(self, verb: str, name: str) -> int:
-        self._last_packet_id = self._last_packet_id % 65535 + 1
-        self._numbers[self._last_packet_id] = (verb, name)
-        return self._last_packet_id
+        number = self._next_packet_id()
+        self._numbers[number] = (verb, name)
+        return number
 
 
 def _where(subscription: Subscription) -> Properties:

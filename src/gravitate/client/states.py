@@ -4,6 +4,8 @@
        ^                      |                  |                   |
        '--------stay----------'                  '---late, lost------'--> RETURNING --> JOINING
 
+A client that is sent away and not told where (`astray`) goes back at once.
+
 PAUSED and LEAVING: nothing is said; whatever is published is kept (`Outgoing.hold`). ARRIVING: all
 of it is said, and still kept. A client that is not attached in time connects where it came from,
 with a greater attachment, and goes on there: the network recognises what it has seen. A subscriber
@@ -49,12 +51,15 @@ MACHINE: Final = Machine(
         Row(_S.AT_HOME, "redirected", _S.PAUSED, "pause"),
         Row(_S.PAUSED, "stay", _S.AT_HOME, "go_on"),
         *(Row(one, "moved", _S.LEAVING, "leave") for one in _CONNECTED),
+        *(Row(one, "astray", _S.RETURNING, "turn_back") for one in _CONNECTED),
         *(Row(one, "lost", _S.CONNECTING, "connect_again") for one in _CONNECTED),
         Row(_S.LEAVING, "opened", _S.ARRIVING, "say_all"),
         *(Row(_S.LEAVING, one, _S.RETURNING, "go_back") for one in ("lost", "refused", "late")),
         Row(_S.ARRIVING, "attached", _S.AT_HOME, "arrive_elsewhere"),
-        *(Row(_S.ARRIVING, one, _S.RETURNING, "go_back") for one in ("lost", "refused", "late")),
-        Row(_S.ARRIVING, "moved", _S.RETURNING, "go_back"),
+        *(
+            Row(_S.ARRIVING, one, _S.RETURNING, "go_back")
+            for one in ("lost", "refused", "late", "moved", "astray")
+        ),
         Row(_S.RETURNING, "opened", _S.JOINING, "say_all"),
         Row(_S.RETURNING, "lost", _S.RETURNING, "try_again"),
         *(

@@ -4,7 +4,7 @@
 in `publications`, `hops` and `deliveries`; subscriptions, moves and the counts of links are always
 complete. Rows wait in memory until there are `rows_per_group` of them, or `bytes_per_group`, and
 then go to a sink as one group. `TraceWriter` has files for a sink and writes groups at once, as
-worlds want it; a node has one that only takes them in (`serve.trace_queue`).
+worlds want it; a node has one that only takes them in (`serve.node.trace_queue`).
 
 Whoever attaches one must `close` it (it is a context manager): what is not closed has no
 final name. Times are taken from the calls; no clock is read here.

@@ -234,3 +234,13 @@ def test_a_broker_does_not_stop_past_the_point_of_no_return(scene: Scene) -> Non
     engine = scene.wired.brokers["a"].engine
     stop(scene, Giving.GIVEN, lambda: None if not engine.may_stop() else pytest.fail("may stop"))
     scene.ended(MoveOutcome.DONE, "", at="b")
+
+
+def test_a_broker_that_is_about_to_stop_begins_no_move(scene: Scene) -> None:
+    def ask() -> None:
+        scene.at["a"].tokens.add("other")
+        another = MoveRequested(HandOver("other", "b", ("a", "b")))  # type: ignore[arg-type]
+        scene.wired.tell("a", another)
+
+    stop(scene, Giving.GIVEN, ask)
+    assert scene.ends == [("refused", "a is stopping"), ("done", "")]

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from gravitate.broker.messages.guests import Deposit, GuestCut, GuestMessage, Natural, OnPath
+from gravitate.broker.messages.guests import Deposit, GuestCut, GuestMessage, Lease, Natural, OnPath
 from gravitate.broker.messages.tether import Deliveries, FromOrigin, HandedOver, ToOrigin
 from gravitate.model.events import Batch
 from gravitate.model.filters import Filter
@@ -94,7 +94,7 @@ class PrepareMove(OnPath, frozen=True, tag="prepare"):
     """Move `move` asks every broker on `path` for shared use of its lock. Goes from the first
     to the last, each passing it on."""
 
-    lease_s: float
+    lease_s: Lease
     tether: str = ""
     """The broker where the client stays connected, if it does: it will attach it to the last."""
 

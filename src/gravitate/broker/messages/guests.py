@@ -21,6 +21,8 @@ from gravitate.model.filters import Filter
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 """What counts something: who says that it is negative is not understood."""
 Quality = Annotated[int, msgspec.Meta(ge=0, le=2)]
+Lease = Annotated[float, msgspec.Meta(ge=0, le=3600)]
+"""For how many seconds; no broker binds another without end."""
 
 
 class OnPath(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class TakeGuest(OnPath, frozen=True, tag="guest"):
     subscriber: str
     incarnation: Natural
     subscriptions: tuple[Wanted, ...]
-    lease_s: float
+    lease_s: Lease
     origin: str = ""
     number: Natural = 0
     version: Natural = 0

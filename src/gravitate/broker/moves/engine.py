@@ -118,6 +118,8 @@ class Engine:
             self._paths.ask(run.move, run.part.lease_s, run.data)
 
     def _objection(self, move: Any) -> str:
+        if self.stopping:
+            return f"{self._context.broker_id} is stopping"
         if type(move) not in self._leaders:
             return "brokers do not carry out this kind of move"
         if move.id in self._by_move:
@@ -202,11 +204,12 @@ class Engine:
     # Time, links, the end ------------------------------------------------------------------
 
     def _set_timer(self, run: Run) -> None:
-        at, again = run.due(), run.part.waits[run.state].again
+        due, again = run.due(), run.part.waits[run.state].again
+        times = [] if due is None else [due]
         if again is not None:
-            at = min(at or LEASE, self._context.now + again[0])
-        if at is not None:
-            self._context.set_timer(MoveLate(run.id), at)
+            times.append(self._context.now + again[0])
+        if times:
+            self._context.set_timer(MoveLate(run.id), min(times))
 
     def on_timer(self, move: str) -> None:
         """A state has lasted long, or too long."""

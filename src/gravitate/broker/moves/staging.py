@@ -3,7 +3,7 @@
 A guest is a session without a connection. It subscribes, in addition to where its subscriber is
 served so far, and keeps what comes (READY once all has settled); it is told the *cut*, which is
 what the subscriber has had elsewhere, and drops as much (TAKEN); then somebody comes for it: the
-client itself, or the broker where the client stays connected (`tether.remote`). It is a
+client itself, or the broker where the client stays connected (`tether.served`). It is a
 guest no longer once that one says that it has arrived (ARRIVED).
 
 One that comes home (`RECALL`) does not wait for those who cannot be reached. It is ready when its
@@ -20,7 +20,7 @@ ahead of it on the links to the old place. So what the old place has not seen wh
 guest has or will have; what it has seen is the cut. No second round is needed.
 
 Owns the guests of this broker and what their old places are told. Does not know what old places do
-about it (`reassignment`, `tether.remote`).
+about it (`reassignment`, `tether.served`).
 
 Invariants: a guest has a lease, so that one that nobody comes for ends; nothing that is at or below
 the cut, and everything above it, is delivered, in each publisher's order.

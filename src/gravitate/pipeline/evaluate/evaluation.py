@@ -9,7 +9,7 @@ run the flow model over their flows, and Spark adds up their totals. The driver 
 links and a histogram. A workload of notification types gives its flows as they are.
 
 Owns where clients are and how flows are made and summed. What matches is `matches`' business,
-what flows do `plan.flow`'s, what the metrics are `metrics`'.
+what flows do `plan.flow`'s, what the metrics are `registry`'s.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ METRICS: Final = (
            "the busiest broker's rate over the mean; 1 is even", "broker_load",
            of.load_balance_messages, told_by="report"),
     Metric("load_balance_factor", _BROKERS, "load balance, subscribers", "x", "lower",
-           "the most subscribers of a broker over the mean; 1 is even", "subscriptions",
+           "the most subscribers of a broker over its share; 1 is even", "subscriptions",
            of.load_balance_factor,
            words="most subscribers of a broker over its share (1 is even, lower is better)"),
     Metric("psoop_cost", _LINKS, "PSOOP cost", "", "lower",

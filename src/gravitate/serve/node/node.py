@@ -199,10 +199,6 @@ class Node:
         self._last_incarnation = max(self._last_incarnation + 1, microseconds_now())
         return self._last_incarnation
 
-    @property
-    def sessions(self) -> int:
-        return len(self._interpreter.clients)
-
     def attached(self) -> Iterator[str]:
         """The ids of all clients that are attached to this broker, wherever they are connected; in
         any order, some perhaps twice. Clients may come and go while it is read."""

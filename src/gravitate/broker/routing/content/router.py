@@ -12,7 +12,7 @@ no subscription settles before it is known what the neighbours' sides advertise.
 
 After a neighbour lost its state, both sides say all they know again. What the neighbour had
 said before stays in use, marked stale, until it has said everything (`sync`); what is stale
-then goes.
+then goes. So does what it takes back meanwhile: others that this covered may not have been said.
 
 The router speaks through `send`; it knows neither connections nor clients.
 """
@@ -61,6 +61,9 @@ class ContentRouter:
         self._ending: dict[str, Asker] = {}
         """Advertisements, by id, that end once nothing trails their publisher's move:
         who wants what is still under way from where it was would be forgotten."""
+        self._doubted: dict[str | None, set[str]] = {}
+        """Subscriptions that a neighbour had said before it was reset, until it has said all again:
+        what they covered there was never said here."""
 
     # What events ask -----------------------------------------------------------------------
 
@@ -151,6 +154,9 @@ class ContentRouter:
     def unsubscribe(self, id: str, asker: Asker = _NOBODY) -> None:
         entry = self.table.subscriptions.get(id)
         if entry is None or entry.last_hop != asker.peer:
+            asker.settled()
+        elif id in self._doubted.get(entry.last_hop, ()):
+            entry.stale = True
             asker.settled()
         else:
             self._settlement.seal(self._end_subscription(entry), asker)
@@ -263,6 +269,8 @@ class ContentRouter:
             table = self.table
             is_first = message.what == "advertisements"
             entries = (table.advertisements if is_first else table.subscriptions).values()
+            if not is_first:
+                self._doubted.pop(peer, None)
             self._remove_from(peer, [entry for entry in entries if entry.stale])
         self._sync.ended(peer, message.what, frozenset(message.open))
         self._ports.withdrawn()
@@ -281,9 +289,11 @@ class ContentRouter:
                 entry.stale = True
             else:
                 current.add(self._propagation.tell_advertisement(entry, peer))
+        doubted = self._doubted[peer] = set()
         for subscription in self.table.subscriptions.values():
             if subscription.last_hop == peer:
                 subscription.stale = True
+                doubted.add(subscription.id)
         for id in list(neighbour.told):
             told = self.table.subscriptions[id]
             current.add(self._propagation.tell_subscription(peer, neighbour, told))
@@ -302,6 +312,7 @@ class ContentRouter:
 
     def forget(self, peer: str) -> None:
         self._sync.forget(peer)
+        self._doubted.pop(peer, None)
         if self.table.neighbours.pop(peer, None) is not None:
             for entry in self.table.advertisements.values():
                 self.table.note_settled(entry, peer)

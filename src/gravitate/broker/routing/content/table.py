@@ -1,6 +1,6 @@
 """A routing table: who wants what, who will publish what, and what neighbours know.
 
-Plain state with the invariants between its parts; `content` holds the protocol that changes it.
+Plain state with the invariants between its parts; `router` and `propagation` change it.
 
 Invariants, for every neighbour N and with `last_hop(s) != N`:
 - `neighbour.eligible` are the filters that intersect some advertisement whose last hop is N, or
