@@ -164,6 +164,7 @@ class Parts:
             self.remote,
             lambda session: self.reassignments.on_drained(session),
             lambda: self.deposits.look_back(),
+            lambda *asked: self.deposits.heard_of(*asked),
             guest_ports,
         )
         self.guests = subscribers.guests

@@ -10,7 +10,7 @@ again by itself until it has an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
@@ -35,6 +35,8 @@ class Salvage:
     _links: LinkTable
     _dispatch: Dispatch
     _paths: MovePaths
+    _heard_of: Callable[[str, GuestAnswer], int]
+    """As of when a neighbour is known to want what somebody wants whom it serves."""
     _deferred: dict[str, dict[str, GuestAnswer]] = field(default_factory=dict)
     """What was to be asked over links that are down, by neighbour and move."""
 
@@ -72,7 +74,7 @@ class Salvage:
         carrying = (one for one in link.tail if isinstance(one, Publications | GuestCut))
         batches = (batch for message in carrying for batch in message.batches)
         waiting = wanted_of(batches, answer.subscriptions, answer.subscriber)
-        return self.cuts(answer, (), waiting, answer.version, open=(peer,))
+        return self.cuts(answer, (), waiting, self._heard_of(peer, answer), open=(peer,))
 
     def cuts(
         self,

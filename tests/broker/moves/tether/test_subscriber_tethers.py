@@ -340,6 +340,28 @@ def test_a_recall_is_repeated_until_the_way_is_free(scene: Scene) -> None:
     assert scene.local() == ["a"]
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_only_the_lost_place_knew_of_is_not_served_from_what_waits_for_it(
+    scene: Scene, goes_on: bool
+) -> None:
+    wired = scene.wired
+    wired.subscribe("a", "sub", "y > 0")
+    scene.move("abcd")
+    wired.lose("c", "d")
+    wired.pass_time(1)
+    wired.tell("a", ClientSubscribed(at("sub"), "y > 0", parse("z > 0"), 1))
+    if goes_on:
+        wired.publish("d", "pub-d", {"x": 2})
+    wired.publish("e", "pub-e", {"y": 1, "z": 1}, {"z": 1})
+    wired.lose("a", "d")
+    wired.pass_time(DOWN_S_MAX + 1)
+    assert scene.place() == ("a", State.ATTACHED)
+    wired.publish("e", "pub-e", {"x": 1})
+    # What waits for d was matched by what c had heard of: the third is not there.
+    had = [counter for publisher, counter in wired.delivered("a", "sub") if publisher == "pub-e"]
+    assert had == [1, 4]
+
+
 def test_a_place_that_has_forgotten_does_not_hold_up_its_subscribers(scene: Scene) -> None:
     scene.move("abcd")
     scene.wired.lose("a", "d")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gravitate.broker.messages.guests import Entrusted, Reminder
+from gravitate.broker.messages.guests import Entrusted, GuestAnswer, Reminder
 from gravitate.broker.messages.parcels import weight_bytes
 from gravitate.broker.moves.salvage import wanted_by_each
 from gravitate.broker.moves.tether.remote import Key, Remote
@@ -52,6 +52,12 @@ class Deposits:
                 self.refused += 1
         if not known:
             self.forget(peer)
+
+    def heard_of(self, peer: str, answer: GuestAnswer) -> int:
+        """As of when it is known here what somebody wants whom a neighbour serves: what waits for
+        that one was matched by it, whatever it was told since."""
+        entrusted = self._by_neighbour.get(peer, {}).get((answer.origin, answer.number))
+        return answer.version if entrusted is None else min(answer.version, entrusted.version)
 
     def reset(self, peer: str) -> None:
         """A link starts anew: remind a neighbour that has lost its memory, and say all again. What

@@ -172,11 +172,14 @@ class TetheredSubscribers:
     remote: Remote
     _on_drained: Callable[[Outbound], None]
     _look_back: Callable[[], None]
+    heard_of: InitVar[Callable[[str, GuestAnswer], int]]
     guest_ports: InitVar[GuestPorts]
 
-    def __post_init__(self, guest_ports: GuestPorts) -> None:
+    def __post_init__(
+        self, heard_of: Callable[[str, GuestAnswer], int], guest_ports: GuestPorts
+    ) -> None:
         self._context, dispatch, paths = self.remote.context, self.remote.dispatch, self._paths
-        salvage = Salvage(self._context.options, self.remote.links, dispatch, paths)
+        salvage = Salvage(self._context.options, self.remote.links, dispatch, paths, heard_of)
         standing_on = (self._context, self._engine, dispatch, self._subscriptions, paths, salvage)
         self.guests = Guests(*standing_on, self._make_guest, guest_ports)
 

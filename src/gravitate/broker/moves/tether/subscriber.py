@@ -196,9 +196,13 @@ class SubscriberTethers:
     def on_said(self, tether: SubscriberTether, message: t.TetherSettled | t.TetherHold) -> None:
         if isinstance(message, t.TetherHold):
             return
-        tether.served = max(tether.served, message.version)
         tether.former_source = None
-        if message.name in tether.unsettled and tether.made[message.name] <= message.version:
+        made = tether.made.get(message.name)
+        if made is None or made > message.version:
+            return
+        # Of what is wanted since then the neighbours of the place may not have heard.
+        tether.served = max(tether.served, made)
+        if message.name in tether.unsettled:
             if tether.recall is not None:
                 # What comes from behind the former place is not complete for it yet.
                 tether.settled_but_for_missing.add(message.name)
