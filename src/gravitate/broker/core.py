@@ -124,7 +124,8 @@ class Broker:
         and is never before that of a timer."""
         assert not self.stopped, f"{self.broker_id} has stopped"
         context, handlers = self._context, self._handlers
-        context.now = max(context.now, now)
+        if now > context.now:
+            context.now = now
         context.step += 1
         context.effects = []
         for input in batch:
@@ -159,9 +160,10 @@ class Broker:
             self.links.drain()
         parts.handovers.review()
         self.congestion.review()
-        if self.links.touched:
-            self.links.flush()
-        if self.links.draining and not self.links.queued.events:
+        links = self.links
+        if links.touched:
+            links.flush()
+        if links.draining and not links.queued.events:
             self._stop()
         return self._context.effects
 

@@ -80,8 +80,10 @@ class Interpreter(Generic[C]):
 
         What follows from a single input brings a client hardly ever more than one thing, so it
         may be written as it comes: the first of many clients need not wait for the last."""
+        if not effects:
+            return
         around, clients = self._around, self.clients
-        if at_once and effects and type(effects[-1]) is e.Send:
+        if at_once and type(effects[-1]) is e.Send:
             at_once = False
         touched: dict[C, None] = {}
         sent = False

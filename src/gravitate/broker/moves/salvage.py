@@ -58,6 +58,8 @@ class Salvage:
 
     def flush(self) -> None:
         """Behind all that waited for links which are back: what was to be asked over them."""
+        if not self._deferred:
+            return
         for peer in [peer for peer in self._deferred if self._links.is_up(peer)]:
             for answer in self._deferred.pop(peer).values():
                 self._paths.pass_on(peer, answer)

@@ -319,6 +319,8 @@ class SubscriberTethers:
     def flush(self) -> None:
         """Tell other brokers what is wanted by those that they still serve."""
         self._tethered.guests.salvage.flush()
+        if not self._unsaid:
+            return
         for tether in self._unsaid.values():
             if tether.state is State.ATTACHED and tether.place != tether.here:
                 self.tethers.say(tether.place, tether.wants())
