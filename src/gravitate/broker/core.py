@@ -57,9 +57,20 @@ class Broker:
         if detached is not None:
             mechanisms = [Guard(mechanism, detached) for mechanism in mechanisms]
             observers = [Guard(observer, detached) for observer in observers]
-        network = (routing, forwarding, others, tree)
-        about = (broker_id, incarnation, links, options, mechanisms, observers, *network)
-        self._incoming = Incoming(partial(Parts, *about), self._is_late)
+        make = partial(
+            Parts,
+            broker_id,
+            incarnation,
+            links,
+            options,
+            mechanisms,
+            observers,
+            routing,
+            forwarding,
+            others,
+            tree,
+        )
+        self._incoming = Incoming(make, self._is_late)
         self._parts = parts = self._incoming.parts
         self._context = parts.context
         # What drivers, checkers and tests ask.

@@ -11,6 +11,7 @@ origin's end, nor what a publisher or subscriber does.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -26,7 +27,7 @@ Key = tuple[str, int]
 """The origin, and its number for the client."""
 
 
-class End:
+class End(ABC):
     """One client of broker `origin`, which calls it `number`."""
 
     id: str
@@ -49,9 +50,9 @@ class End:
         """What the client would be told, its origin is."""
         self.remote.say(self, effect)
 
+    @abstractmethod
     def listens(self) -> bool:
         """Whether what the origin says of it still counts."""
-        raise NotImplementedError
 
 
 class EndKind(Protocol):
