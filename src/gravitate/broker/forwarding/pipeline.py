@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final
 
 from gravitate.broker.context import Context
-from gravitate.broker.forwarding.destinations import Destinations
+from gravitate.broker.forwarding.destinations import Destinations, Plan
 from gravitate.broker.forwarding.receiver import Receiver
 from gravitate.broker.interface.effects import Deliver
 from gravitate.broker.links.table import LinkTable
@@ -71,14 +71,17 @@ class Dispatch:
         """Match a batch and pass it on; `came_from` is the neighbour that sent it, if any."""
         self.events_in += len(batch.counters)
         answers = self._router.route(batch, came_from)
+        first = answers[0]
+        plan = None
+        if len(answers) == 1 or answers.count(first) == len(answers):
+            plan = self._destinations.plan(first, came_from)
         if self._context.observers:
-            self._observe_hop(batch, came_from, answers)
+            plans = [plan or self._destinations.plan(one, came_from) for one in answers]
+            self._observe_hop(batch, came_from, plans)
         onward = batch.stepped(self._context.broker_id)
         if self.recent is not None:
             self.recent.note(onward)
-        first = answers[0]
-        if len(answers) == 1 or answers.count(first) == len(answers):
-            plan = self._destinations.plan(first, came_from)
+        if plan is not None:
             for peer in plan.hops:
                 self._forward(peer, onward)
             self._deliver_to_all(plan.sessions, onward)
@@ -168,11 +171,8 @@ class Dispatch:
 
     # Observation ---------------------------------------------------------------------------
 
-    def _observe_hop(
-        self, batch: Batch, came_from: str | None, answers: Sequence[tuple[int, ...]]
-    ) -> None:
-        context, plan = self._context, self._destinations.plan
-        plans = [plan(answer, came_from) for answer in answers]
+    def _observe_hop(self, batch: Batch, came_from: str | None, plans: Sequence[Plan]) -> None:
+        context = self._context
         local, links = [one.session_ids for one in plans], [one.hops for one in plans]
         hop = Matched(context.broker_id, came_from, batch, local, links)
         for observer in context.observers:

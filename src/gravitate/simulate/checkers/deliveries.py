@@ -44,6 +44,8 @@ Place = tuple[str, str]
 
 NEVER = float("inf")
 
+_ASKING = frozenset((i.ClientSubscribed, i.ClientUnsubscribed, i.ClientConnected))
+"""Inputs that change what is owed."""
 
 Between = Callable[[str, str, str], bool]
 """Asked of the broker where an event enters, that of a client, and the client."""
@@ -201,9 +203,12 @@ class DeliveryChecker(Observer, StepWatcher):
         self, broker: str, inputs: Sequence[i.Input], effects: Sequence[e.Effect], now: float
     ) -> None:
         connected = ""
-        self._changed.clear()
+        if self._changed:
+            self._changed.clear()
         sessions = self._sessions
         for item in inputs:
+            if type(item) not in _ASKING:
+                continue
             if type(item) is i.ClientSubscribed:
                 session = sessions[item.connection]
                 self._asked((broker, session), item, self._asking(broker, session, connected))
@@ -223,7 +228,8 @@ class DeliveryChecker(Observer, StepWatcher):
                 self._delivered(broker, sessions[effect.connection], effect.batch, now)
             elif type(effect) is e.Tell:
                 self._told((broker, sessions[effect.connection]), effect.word)
-        self._close()
+        if self._closing:
+            self._close()
 
     def _told(self, place: Place, word: e.Word) -> None:
         if type(word) is e.SubscriptionSettled:
